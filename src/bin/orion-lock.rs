@@ -1,0 +1,2 @@
+//! `orion-lock`: see [`orion_toolkit::lock_main`].
+fn main() {}

@@ -1,0 +1,76 @@
+//! What can be typed: one file per tool with its clap types, and here what they
+//! share. Parsing never touches the world.
+
+use crate::error::Error;
+use crate::model::duration;
+use clap::error::ErrorKind;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Help with the examples before the options, as people read it.
+pub(crate) const HELP: &str = "\
+{about-with-newline}
+{before-help}{usage-heading} {usage}
+
+{all-args}{after-help}";
+
+/// Why parsing ended without arguments to act on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// `--help` or `--version`: this text goes to stdout.
+    Show(String),
+    /// One line that says what to type.
+    Usage(Error),
+}
+
+/// Parses arguments of `program`.
+///
+/// # Errors
+/// [`Stop`]: help to show, or a usage error in one line.
+pub(crate) fn parse<C: clap::Parser>(
+    program: &str,
+    args: impl IntoIterator<Item = OsString>,
+) -> Result<C, Stop> {
+    C::try_parse_from(args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Stop::Show(error.to_string().trim_end().to_owned())
+        }
+        _ => Stop::Usage(usage_error(program, &error)),
+    })
+}
+
+/// clap's paragraphs as one line: what is wrong, its tip, where to read on.
+fn usage_error(program: &str, error: &clap::Error) -> Error {
+    let text = error.to_string();
+    let mut parts: Vec<&str> = Vec::new();
+    let mut tips: Vec<&str> = Vec::new();
+    let mut see = program.to_owned();
+    for line in text.lines().map(str::trim) {
+        if let Some(usage) = line.strip_prefix("Usage: ") {
+            // "orion-lock run [OPTIONS] …" names the subcommand whose help is meant.
+            let words = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-', '(']));
+            see = words.take(2).collect::<Vec<_>>().join(" ");
+            break;
+        }
+        if let Some(tip) = line.strip_prefix("tip: ") {
+            tips.push(tip);
+        } else if !line.is_empty() {
+            parts.push(line);
+        }
+    }
+    let message = if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        "a subcommand is missing".to_owned()
+    } else {
+        parts.join(" ").trim_start_matches("error: ").to_owned()
+    };
+    tips.push("see");
+    Error::usage(message).hint(format!("{} {see} --help", tips.join("; ")))
+}
+
+/// A clap value parser for durations.
+///
+/// # Errors
+/// What is accepted.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    duration::parse(text)
+}

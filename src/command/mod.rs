@@ -1,0 +1,3 @@
+//! Observe, decide, act, report: the only place that holds facts and verdicts together.
+
+pub(crate) mod frame;

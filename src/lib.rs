@@ -1,0 +1,15 @@
+//! The Orion toolkit: small tools that keep two runs from doing the same work,
+//! and that keep finished runs from looking alive.
+//!
+//! facts → verdict → action. `os`, `runner` and `tracker` gather facts and act;
+//! `verdict` decides and is pure; only `command` holds both. `tests/layers.rs`
+//! holds the arrows.
+
+pub(crate) mod cli;
+pub(crate) mod command;
+pub(crate) mod env;
+pub(crate) mod error;
+pub(crate) mod exit;
+pub(crate) mod model;
+pub(crate) mod os;
+pub(crate) mod report;

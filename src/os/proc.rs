@@ -1,0 +1,178 @@
+//! Readers for `/proc/PID`. Bytes in, plain facts out; a process that vanishes in
+//! the middle is an `io::Error` (ENOENT or ESRCH), never a guess.
+
+use procfs::FromRead;
+use procfs::process::Stat;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// What `/proc/PID/stat` says, as far as anybody here needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProcStat {
+    pub(crate) pid: u32,
+    pub(crate) ppid: u32,
+    /// Bytes that are not UTF-8 are replaced: for showing only.
+    pub(crate) comm: String,
+    /// `R`, `S`, `D`, `T`, `t`, `Z`, `X` … (proc_pid_stat(5)).
+    pub(crate) state: char,
+    pub(crate) pgrp: i32,
+    pub(crate) session: i32,
+    /// Controlling terminal as a device number, 0 for none.
+    pub(crate) tty_nr: i32,
+    /// Foreground process group of that terminal, -1 for none.
+    pub(crate) tpgid: i32,
+    /// User plus system time, clock ticks.
+    pub(crate) cpu_ticks: u64,
+    /// Field 22, clock ticks since boot.
+    pub(crate) start_ticks: u64,
+    /// Resident memory, pages.
+    pub(crate) rss_pages: u64,
+}
+
+/// Parses the bytes of a stat file. The name may hold anything, `)` and newlines
+/// too: the parser splits after the last `)`.
+pub(crate) fn parse_stat(bytes: &[u8]) -> io::Result<ProcStat> {
+    if !has_stat_shape(bytes) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let stat = Stat::from_read(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let number = |value: i32| u32::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
+    Ok(ProcStat {
+        pid: number(stat.pid)?,
+        ppid: number(stat.ppid)?,
+        comm: stat.comm,
+        state: stat.state,
+        pgrp: stat.pgrp,
+        session: stat.session,
+        tty_nr: stat.tty_nr,
+        tpgid: stat.tpgid,
+        cpu_ticks: stat.utime.saturating_add(stat.stime),
+        start_ticks: stat.starttime,
+        rss_pages: stat.rss,
+    })
+}
+
+/// `digits (anything) X …` with ASCII behind the last `)`. The parser slices by
+/// these places and would panic without them.
+fn has_stat_shape(bytes: &[u8]) -> bool {
+    let open = bytes.iter().position(|byte| *byte == b'(');
+    let close = bytes.iter().rposition(|byte| *byte == b')');
+    let (Some(open), Some(close)) = (open, close) else { return false };
+    let number = &bytes[..open.saturating_sub(1)];
+    !number.is_empty()
+        && number.iter().all(u8::is_ascii_digit)
+        && bytes[open - 1] == b' '
+        && open < close
+        && bytes.len() > close + 2
+        && bytes[close + 1..].is_ascii()
+}
+
+/// `/proc/PID/FILE`.
+pub(crate) fn path(pid: u32, file: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{file}"))
+}
+
+/// Reads and parses `/proc/PID/stat`.
+pub(crate) fn stat(pid: u32) -> io::Result<ProcStat> {
+    parse_stat(&fs::read(path(pid, "stat"))?)
+}
+
+/// The thread group a task belongs to and its effective uid, from `/proc/PID/status`.
+/// A thread's id opens `/proc/TID` too; only `Tgid` gives it away.
+pub(crate) fn tgid_and_uid(pid: u32) -> io::Result<(u32, u32)> {
+    let text = fs::read(path(pid, "status"))?;
+    let field = |name: &[u8], column: usize| {
+        let line = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(name))?;
+        let line = std::str::from_utf8(line).ok()?;
+        line.split_ascii_whitespace().nth(column)?.parse().ok()
+    };
+    match (field(b"Tgid:", 1), field(b"Uid:", 2)) {
+        (Some(tgid), Some(uid)) => Ok((tgid, uid)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// The states of every thread of a process, sorted.
+pub(crate) fn thread_states(pid: u32) -> io::Result<Vec<char>> {
+    let mut states = Vec::new();
+    for entry in fs::read_dir(path(pid, "task"))? {
+        match fs::read(entry?.path().join("stat")).and_then(|bytes| parse_stat(&bytes)) {
+            Ok(stat) => states.push(stat.state),
+            // A thread that ended between the listing and the look says nothing.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    states.sort_unstable();
+    Ok(states)
+}
+
+/// Arguments of a process, one item each; empty for kernel threads and zombies.
+pub(crate) fn cmdline(pid: u32) -> io::Result<Vec<Vec<u8>>> {
+    let bytes = fs::read(path(pid, "cmdline"))?;
+    let trimmed = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if trimmed.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(trimmed.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
+}
+
+/// Every process number in `/proc` now.
+pub(crate) fn pids() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        if let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+            pids.push(pid);
+        }
+    }
+    Ok(pids)
+}
+
+/// Does an error mean that the process is not there?
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ESRCH))
+}
+
+/// Is our `/proc` about our own pid namespace? It is not in a sandbox that
+/// unshares pids without a new `/proc`, and then it describes strangers.
+pub(crate) fn is_ours() -> bool {
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: &str = "1 2 3 34820 5 6 7 8 9 10 11 12 13 14 20 0 1 0 4242 100 200 18446744073709551615 \
+        1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
+
+    #[test]
+    fn the_name_may_hold_anything() {
+        for comm in [&b"sh"[..], b") R 0 0 (", b"nl\nname", b"x) S 1 1", b"", b"\xc3\xa9\xc3"] {
+            let mut bytes = b"77 (".to_vec();
+            bytes.extend_from_slice(comm);
+            bytes.extend_from_slice(b") S ");
+            bytes.extend_from_slice(REST.as_bytes());
+            let stat = parse_stat(&bytes).expect("a stat line");
+            assert_eq!(
+                (stat.pid, stat.ppid, stat.start_ticks, stat.tty_nr),
+                (77, 1, 4242, 34820),
+                "{comm:?}"
+            );
+        }
+        assert!(parse_stat(b"").is_err());
+        assert!(parse_stat(b"77 (sh").is_err());
+    }
+
+    #[test]
+    fn this_process_is_readable() {
+        let pid = std::process::id();
+        assert!(is_ours());
+        assert_eq!(stat(pid).expect("stat").pid, pid);
+        assert_eq!(tgid_and_uid(pid).expect("status").0, pid);
+        assert!(!thread_states(pid).expect("threads").is_empty());
+        assert!(!cmdline(pid).expect("arguments").is_empty());
+        assert!(pids().expect("pids").contains(&pid));
+    }
+}

@@ -1,0 +1,139 @@
+//! All talk. Data goes to stdout, everything else to stderr with the program's
+//! name before it. Nothing here can panic on a closed pipe or a full disk, and
+//! nothing else in the crate prints.
+
+use crate::error::Error;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// How a tool talks in this call.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// The program's name, before every line on stderr.
+    pub program: &'static str,
+    /// `-q`: no refusals and skips.
+    pub quiet: bool,
+    /// `-v`: evidence too.
+    pub verbose: bool,
+    /// `--json`: data and errors as one object.
+    pub json: bool,
+}
+
+impl Report {
+    /// A report with none of the switches.
+    pub fn new(program: &'static str) -> Self {
+        Self { program, quiet: false, verbose: false, json: false }
+    }
+
+    /// Writes data and a newline to stdout.
+    ///
+    /// # Errors
+    /// What stdout answers. A closed pipe is an error too: whoever must know that
+    /// the data arrived (a token) decides on it, the others ignore it.
+    pub fn data(&self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.write_all(b"\n")?;
+        stdout.flush()
+    }
+
+    /// Writes one JSON object to stdout, `"schema": 1` first.
+    ///
+    /// # Errors
+    /// As [`Report::data`].
+    pub fn object(&self, mut value: Value) -> io::Result<()> {
+        let mut object = serde_json::Map::new();
+        object.insert("schema".into(), json!(1));
+        if let Some(fields) = value.as_object_mut() {
+            object.append(fields);
+        }
+        self.data(&Value::Object(object).to_string())
+    }
+
+    /// A line for people that `-q` silences: refusals and skips.
+    pub fn say(&self, line: &str) {
+        if !self.quiet {
+            self.warn(line);
+        }
+    }
+
+    /// A line for people that only `-v` brings: evidence.
+    pub fn note(&self, line: &str) {
+        if self.verbose {
+            self.warn(line);
+        }
+    }
+
+    /// A line nothing silences.
+    pub fn warn(&self, line: &str) {
+        // One write, so that lines of many processes on one terminal or mail stay whole.
+        let line = format!("{}: {line}\n", self.program);
+        drop(io::stderr().write_all(line.as_bytes()));
+    }
+
+    /// A failure: the line on stderr, and with `--json` the object on stdout.
+    /// `-q` silences it only where `quietable` says that it is a refusal.
+    pub fn error(&self, error: &Error, quietable: bool) {
+        if self.json {
+            let mut object = json!({"kind": error.kind().as_str(), "message": error.message()});
+            if let Some(hint) = error.advice() {
+                object["hint"] = json!(hint);
+            }
+            drop(self.object(json!({ "error": object })));
+        }
+        if quietable {
+            self.say(&error.to_string());
+        } else {
+            self.warn(&error.to_string());
+        }
+    }
+}
+
+/// Text from outside (titles, comm, ticket names, paths) made safe for a terminal:
+/// control characters, bidirectional marks and bytes that are not UTF-8 are
+/// written as `\n`, `\u{202e}`, `\xff`; cut at `limit` characters.
+pub fn escape(text: &[u8], limit: usize) -> String {
+    let mut out = String::new();
+    let mut count = 0;
+    for chunk in text.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            count += 1;
+            if count > limit {
+                out.push('…');
+                return out;
+            }
+            if c.is_control() || is_mark(c) {
+                out.extend(c.escape_default());
+            } else {
+                out.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            count += 1;
+            if count > limit {
+                out.push('…');
+                return out;
+            }
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// Characters that change how their neighbours are shown, or show nothing.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_cannot_drive_a_terminal() {
+        assert_eq!(escape(b"a\x1b[2Jb\n", 99), "a\\u{1b}[2Jb\\n");
+        assert_eq!(escape("ab\u{202e}c".as_bytes(), 99), "ab\\u{202e}c");
+        assert_eq!(escape(b"\xffok", 99), "\\xffok");
+        assert_eq!(escape("déjà".as_bytes(), 3), "déj…");
+    }
+}
