@@ -13,3 +13,4 @@ pub(crate) mod exit;
 pub(crate) mod model;
 pub(crate) mod os;
 pub(crate) mod report;
+pub(crate) mod verdict;

@@ -1,10 +1,12 @@
 //! Plain data: what the tools speak about. No system calls, no decisions.
 
 pub(crate) mod duration;
+pub(crate) mod event;
 pub(crate) mod host;
 pub(crate) mod identity;
 pub(crate) mod name;
 pub(crate) mod observation;
+pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod time;
 pub(crate) mod token;

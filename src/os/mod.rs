@@ -1,7 +1,15 @@
 //! Every system call of the crate. Facts out, actions in; no decisions.
 
 pub(crate) mod clock;
+pub(crate) mod dir;
 pub(crate) mod fdinfo;
 pub(crate) mod flock;
+pub(crate) mod guard;
+pub(crate) mod host;
+pub(crate) mod log_file;
+pub(crate) mod mask;
+pub(crate) mod observe;
 pub(crate) mod proc;
 pub(crate) mod process;
+pub(crate) mod pulse;
+pub(crate) mod record_file;

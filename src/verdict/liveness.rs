@@ -7,7 +7,9 @@
 
 use crate::model::host::{HostIdentity, INITIAL_PID_NS, INITIAL_TIME_NS};
 use crate::model::identity::ProcessIdentity;
-use crate::model::observation::{Found, Here, KillFacts, OwnerFacts, PidFdFacts, ProcFacts, PulseFacts, SearchFacts};
+use crate::model::observation::{
+    Found, Here, KillFacts, OwnerFacts, PidFdFacts, ProcFacts, PulseFacts, SearchFacts,
+};
 use crate::model::record::{BadRecord, Record};
 
 /// How the owners of a record are to be looked at.
@@ -128,9 +130,14 @@ pub(crate) fn judge(found: &Found, here: &Here, owners: &[OwnerFacts], pulse: Pu
     let record = match found {
         Found::Nothing => return plain(State::Free, "rule 0: no record".into()),
         Found::Unreadable(why) => {
-            return plain(State::Unknown(Doubt::Unreadable(why.clone())), format!("rule 1: unreadable: {why}"));
+            return plain(
+                State::Unknown(Doubt::Unreadable(why.clone())),
+                format!("rule 1: unreadable: {why}"),
+            );
         }
-        Found::NotAFile(what) => return plain(State::Unknown(Doubt::NotAFile(what)), format!("rule 1: {what}")),
+        Found::NotAFile(what) => {
+            return plain(State::Unknown(Doubt::NotAFile(what)), format!("rule 1: {what}"));
+        }
         Found::Bad(BadRecord::Newer(schema)) => {
             return plain(State::Newer(*schema), format!("rule 1: schema {schema} is newer"));
         }
@@ -228,7 +235,9 @@ fn by_pidfd(facts: &PidFdFacts) -> (Answer, String) {
         PidFdFacts::Absent => (Answer::Dead, "rule 4: no process has the number: DEAD".into()),
         PidFdFacts::OtherInode => (Answer::Dead, "rule 4: another process has the number: DEAD".into()),
         PidFdFacts::SameInode { ended: true } => (Answer::Dead, "rule 4: its pidfd says ended: DEAD".into()),
-        PidFdFacts::SameInode { ended: false } => (Answer::Live, "rule 4: same pidfd inode, running: LIVE".into()),
+        PidFdFacts::SameInode { ended: false } => {
+            (Answer::Live, "rule 4: same pidfd inode, running: LIVE".into())
+        }
         PidFdFacts::Refused(why) => {
             (Answer::Unknown(Doubt::Refused(why.clone())), format!("rule 4: pidfd_open: {why}: UNKNOWN"))
         }

@@ -1,0 +1,105 @@
+//! Facts about this machine, this boot and the namespaces we are in.
+
+use crate::model::host::{HostIdentity, real_machine_id};
+use crate::model::identity::ProcessIdentity;
+use crate::os::process::PidFd;
+use crate::os::{clock, proc};
+use rustix::fs::{fstatfs, stat};
+use std::fs::{self, File};
+use std::io::{self, Read};
+
+/// `f_type` of procfs (linux/magic.h).
+const PROC_MAGIC: u64 = 0x9fa0;
+
+/// The host part of an identity; "now" is the boot time stamp in it.
+pub(crate) fn identity() -> HostIdentity {
+    HostIdentity {
+        boot_id: boot_id(),
+        machine_id: fs::read_to_string("/etc/machine-id").ok().and_then(|text| real_machine_id(&text)),
+        state_id: None,
+        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        pid_ns: namespace("pid"),
+        time_ns: namespace("time"),
+        boottime_us: clock::boottime_us(),
+    }
+}
+
+/// The boot id, only if that file is really procfs: container runtimes mount a file of their own over it.
+fn boot_id() -> Option<String> {
+    let mut file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
+    if u64::try_from(fstatfs(&file).ok()?.f_type).ok()? != PROC_MAGIC {
+        return None;
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+fn namespace(kind: &str) -> Option<u64> {
+    stat(format!("/proc/self/ns/{kind}")).ok().map(|stat| stat.st_ino)
+}
+
+/// Does `/proc` show the processes of everybody? Root sees all; others only without
+/// `hidepid` in the mount options of `/proc` (proc(5)).
+pub(crate) fn sees_everybody() -> bool {
+    rustix::process::geteuid().is_root()
+        || fs::read("/proc/self/mountinfo").is_ok_and(|text| !hides_processes(&text))
+}
+
+/// Does any mount of procfs in the text of a mountinfo file hide processes? An
+/// option we cannot read counts as one that hides.
+pub(crate) fn hides_processes(mountinfo: &[u8]) -> bool {
+    use procfs::FromBufRead;
+    let Ok(mounts) = procfs::process::MountInfos::from_buf_read(mountinfo) else { return true };
+    mounts.0.iter().filter(|mount| mount.fs_type == "proc").any(|mount| {
+        let hidepid = mount.super_options.get("hidepid");
+        hidepid.is_some_and(|value| !matches!(value.as_deref(), Some("0" | "off")))
+    })
+}
+
+/// Our own identity, as an owner. As [`crate::os::process::identify`] without the
+/// readings that are known.
+pub(crate) fn myself() -> io::Result<ProcessIdentity> {
+    let pid = std::process::id();
+    let stat = proc::parse_stat(&fs::read("/proc/self/stat")?)?;
+    if stat.pid != pid {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    Ok(ProcessIdentity {
+        pid,
+        start_ticks: stat.start_ticks,
+        pidfs_ino: PidFd::open(pid).ok().and_then(|fd| fd.inode()),
+        comm: stat.comm,
+        uid: rustix::process::geteuid().as_raw(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidepid_is_found_in_mountinfo() {
+        let line = |options: &str| format!("22 1 0:20 / /proc rw,nosuid shared:5 - proc proc {options}\n");
+        assert!(!hides_processes(line("rw").as_bytes()));
+        assert!(!hides_processes(line("rw,hidepid=0").as_bytes()));
+        for options in ["rw,hidepid=2", "rw,hidepid=invisible", "rw,gid=4,hidepid=ptraceable"] {
+            assert!(hides_processes(line(options).as_bytes()), "{options}");
+        }
+        assert!(hides_processes(b"what is this"), "unreadable hides");
+    }
+
+    #[test]
+    fn this_host_has_a_boot_and_namespaces() {
+        let here = identity();
+        assert!(here.boot_id.is_some() && here.pid_ns.is_some() && here.boottime_us > 0);
+        assert!(myself().expect("stat").same(&crate::os::process::identify(std::process::id()).expect("me")));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_mountinfo_crashes_the_reader(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+            let _ = hides_processes(&bytes);
+        }
+    }
+}

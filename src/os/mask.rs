@@ -1,0 +1,35 @@
+//! The signal mask of this thread.
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+
+/// Blocks signals until dropped; the mask that was there before comes back.
+#[derive(Debug)]
+pub(crate) struct Blocked {
+    before: SigSet,
+}
+
+impl Blocked {
+    /// Blocks `signals` in this thread and in those it starts.
+    pub(crate) fn new(signals: &[Signal]) -> Self {
+        let set: SigSet = signals.iter().copied().collect();
+        // pthread_sigmask(3) fails only on a bad `how`; then nothing is blocked and nothing to restore.
+        let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK).unwrap_or_else(|_| SigSet::empty());
+        Self { before }
+    }
+
+    /// While a guard is held: a terminal must not stop us in the middle of a change.
+    pub(crate) fn terminal_stops() -> Self {
+        Self::new(&[Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU])
+    }
+
+    /// From the start of a tool: a write over the file size limit is then EFBIG, not a death.
+    pub(crate) fn file_size() -> Self {
+        Self::new(&[Signal::SIGXFSZ])
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        drop(self.before.thread_set_mask());
+    }
+}

@@ -1,0 +1,148 @@
+//! Record files: read without a lock, replaced whole under the guard.
+//!
+//! The guard alone cannot keep two changes apart when a cleaner unlinks it in the
+//! middle: then two processes each hold a guard. So a record is also only removed
+//! or replaced by whoever holds a flock on that very record file and sees the name
+//! still lead to it, and a new one only goes to a free name.
+
+use crate::model::observation::Found;
+use crate::model::record::{MAX_BYTES, Stored};
+use crate::os::dir::{Dir, Opened};
+use crate::os::flock::{self, Mode};
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+fn file_name(name: &str) -> String {
+    format!("{name}.json")
+}
+
+/// One name per lock, so that kills never pile up files; made only under the guard.
+fn temp_name(name: &str) -> String {
+    format!(".{name}.tmp")
+}
+
+/// Reads a record without any lock. A reader may come between the unlink and the
+/// rename of an acquire, so a missing one is looked for again after 1 ms.
+pub(crate) fn read(dir: &Dir, name: &str, kind: &str) -> Found {
+    match read_open(dir, name, kind, OFlags::RDONLY).0 {
+        Found::Nothing => {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            read_open(dir, name, kind, OFlags::RDONLY).0
+        }
+        found => found,
+    }
+}
+
+/// Reads a record under the guard, and keeps the file open for [`remove`] and [`replace`].
+pub(crate) fn read_guarded(dir: &Dir, name: &str, kind: &str) -> (Found, Option<File>) {
+    read_open(dir, name, kind, OFlags::RDWR)
+}
+
+fn read_open(dir: &Dir, name: &str, kind: &str, access: OFlags) -> (Found, Option<File>) {
+    match dir.open_file(&file_name(name), access) {
+        Ok(Opened::Missing) => (Found::Nothing, None),
+        Ok(Opened::NotAFile(what)) => (Found::NotAFile(what), None),
+        Ok(Opened::File(file)) => match read_bytes(&file) {
+            Ok(bytes) => match Stored::parse(&bytes, kind, name) {
+                Ok(stored) => (Found::Record(Box::new(stored)), Some(file)),
+                Err(bad) => (Found::Bad(bad), Some(file)),
+            },
+            Err(error) => (Found::Unreadable(crate::error::reason(&error)), None),
+        },
+        Err(error) => (Found::Unreadable(crate::error::reason(&error)), None),
+    }
+}
+
+/// At most one byte more than a record may have: enough to see that it is too large.
+fn read_bytes(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(1024);
+    Read::take(&mut file, MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Removes the record that is open as `file`. `false`: somebody else is changing
+/// it, or the name leads elsewhere by now; look again.
+pub(crate) fn remove(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
+    if !claim(dir, name, file)? {
+        return Ok(false);
+    }
+    dir.unlink(&file_name(name))?;
+    Ok(true)
+}
+
+/// Replaces the record that is open as `file`. `false` as in [`remove`].
+pub(crate) fn replace(dir: &Dir, name: &str, file: &File, bytes: &[u8]) -> io::Result<bool> {
+    write_temp(dir, name, bytes)?;
+    let done = claim(dir, name, file).and_then(|ours| {
+        if ours {
+            dir.rename(&temp_name(name), &file_name(name))?;
+        }
+        Ok(ours)
+    });
+    if !matches!(done, Ok(true)) {
+        drop(dir.unlink(&temp_name(name)));
+    }
+    done
+}
+
+/// Places a new record. `false`: the name is taken; look again.
+pub(crate) fn place(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<bool> {
+    write_temp(dir, name, bytes)?;
+    match dir.rename_to_free(&temp_name(name), &file_name(name)) {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            drop(dir.unlink(&temp_name(name)));
+            // ENOENT: whoever holds another guard of this name took our temp file.
+            match error.kind() {
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Ok(false),
+                _ => Err(error),
+            }
+        }
+    }
+}
+
+/// Moves a corrupt record out of the way; gives its new name. `None` as `false` in [`remove`].
+pub(crate) fn set_aside(dir: &Dir, name: &str, file: &File) -> io::Result<Option<String>> {
+    if !claim(dir, name, file)? {
+        return Ok(None);
+    }
+    for number in 1..1000 {
+        let aside = format!("{name}.corrupt.{number}");
+        match dir.rename_to_free(&file_name(name), &aside) {
+            Ok(()) => return Ok(Some(aside)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// The right to take the name away from this file: its flock, and the name leading to it.
+fn claim(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
+    Ok(flock::try_lock(file, Mode::Exclusive)? && dir.leads_to(&file_name(name), file)?)
+}
+
+fn write_temp(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temp = temp_name(name);
+    let mut file = match dir.create(&temp) {
+        // Left by a kill. Removed and made anew: in a shared directory it may be another user's.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            dir.unlink(&temp)?;
+            dir.create(&temp)?
+        }
+        other => other?,
+    };
+    file.write_all(bytes).inspect_err(|_| drop(dir.unlink(&temp)))
+}
+
+/// Names of all records in the directory, unsorted.
+pub(crate) fn names(dir: &Dir) -> io::Result<Vec<crate::model::name::LockName>> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let names = dir.names()?.into_iter().filter_map(|file| {
+        let bytes = file.into_vec();
+        let stem = bytes.strip_suffix(b".json")?;
+        crate::model::name::LockName::from_file(std::ffi::OsStr::from_bytes(stem))
+    });
+    Ok(names.collect())
+}
