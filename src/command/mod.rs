@@ -1,3 +1,4 @@
 //! Observe, decide, act, report: the only place that holds facts and verdicts together.
 
+pub(crate) mod failopen;
 pub(crate) mod frame;
