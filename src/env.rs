@@ -3,25 +3,27 @@
 use std::ffi::OsString;
 
 /// Names of the variables the tools read or export.
-pub mod name {
+pub(crate) mod name {
+    /// Set by sudo(8): who called it.
+    pub(crate) const SUDO_USER: &str = "SUDO_USER";
     /// The state directory, an absolute path.
-    pub const DIR: &str = "ORION_DIR";
+    pub(crate) const DIR: &str = "ORION_DIR";
     /// The process that owns what `acquire` takes; a live ancestor's pid.
-    pub const OWNER_PID: &str = "ORION_OWNER_PID";
+    pub(crate) const OWNER_PID: &str = "ORION_OWNER_PID";
     /// Exported by `orion-lock run`: the innermost lock's name.
-    pub const LOCK_NAME: &str = "ORION_LOCK_NAME";
+    pub(crate) const LOCK_NAME: &str = "ORION_LOCK_NAME";
     /// Exported by `orion-lock run`: the innermost lock's token.
-    pub const LOCK_TOKEN: &str = "ORION_LOCK_TOKEN";
+    pub(crate) const LOCK_TOKEN: &str = "ORION_LOCK_TOKEN";
     /// Exported by `orion-lock run`: every lock held on the way down, `a:1 b:2`, outermost first.
-    pub const LOCKS: &str = "ORION_LOCKS";
+    pub(crate) const LOCKS: &str = "ORION_LOCKS";
 }
 
 /// The value of a variable; `None` when unset or empty.
-pub fn value(name: &str) -> Option<OsString> {
+pub(crate) fn value(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// The value as text; `None` when unset, empty or not UTF-8.
-pub fn text(name: &str) -> Option<String> {
+pub(crate) fn text(name: &str) -> Option<String> {
     value(name).and_then(|value| value.into_string().ok())
 }

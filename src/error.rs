@@ -7,7 +7,7 @@ use std::fmt;
 /// What kind of failure it is. The name is the `kind` of a JSON error and finer
 /// than an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Bad arguments.
     Usage,
     /// A record written by a newer version.
@@ -50,7 +50,7 @@ pub enum Kind {
 
 impl Kind {
     /// The `kind` in JSON.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Usage => "usage",
             Self::NewerRecord => "newer_record",
@@ -77,7 +77,7 @@ impl Kind {
 
 /// A failure: its kind, one line that says what, where and why, and what to do.
 #[derive(Clone, Debug)]
-pub struct Error {
+pub(crate) struct Error {
     kind: Kind,
     message: String,
     hint: Option<String>,
@@ -85,31 +85,31 @@ pub struct Error {
 
 impl Error {
     /// `message` starts in lower case and has no full stop: it stands after `orion-lock: `.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None }
     }
 
     /// Adds what the person can type or change.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// Bad arguments.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
     }
 
     /// An unusable setting.
-    pub fn config(message: impl Into<String>) -> Self {
+    pub(crate) fn config(message: impl Into<String>) -> Self {
         Self::new(Kind::Config, message)
     }
 
     /// A failed system call on something of ours, sorted by its errno: no room or
     /// no right to write is [`Kind::CannotCreate`], a limit of the system is
     /// [`Kind::System`], the rest is [`Kind::Io`].
-    pub fn io(what: &str, error: &std::io::Error) -> Self {
+    pub(crate) fn io(what: &str, error: &std::io::Error) -> Self {
         use nix::libc;
         let kind = match error.raw_os_error() {
             Some(
@@ -139,23 +139,23 @@ impl Error {
     }
 
     /// The kind, which decides the exit code.
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
     /// The line without the program's name and without the hint.
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
     /// What to do about it.
-    pub fn advice(&self) -> Option<&str> {
+    pub(crate) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }
 
 /// The system's own words for an error, without Rust's "(os error 2)".
-pub fn reason(error: &std::io::Error) -> String {
+pub(crate) fn reason(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(errno) => nix::errno::Errno::from_raw(errno).desc().to_lowercase(),
         None => error.to_string(),

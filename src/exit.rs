@@ -9,7 +9,7 @@ use std::process::{ExitCode, ExitStatus};
 
 /// What a tool of this kit ends with when it speaks for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Done; acquired; free; clear to run.
     Ok,
     /// Bad arguments.
@@ -38,7 +38,7 @@ pub enum Exit {
 
 impl Exit {
     /// Every code, in the order the manuals list them.
-    pub const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Ok,
         Self::Usage,
         Self::DataErr,
@@ -54,7 +54,7 @@ impl Exit {
     ];
 
     /// The number a shell sees.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         let number = match self {
             Self::Ok => exitcode::OK,
             Self::Usage => exitcode::USAGE,
@@ -74,7 +74,7 @@ impl Exit {
     }
 
     /// The name used in manuals.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ok => "OK",
             Self::Usage => "USAGE",
@@ -92,7 +92,7 @@ impl Exit {
     }
 
     /// One line for help and manuals.
-    pub fn meaning(self) -> &'static str {
+    pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::Ok => "done; acquired; free; clear to run",
             Self::Usage => "bad arguments",
@@ -137,26 +137,26 @@ impl From<Kind> for Exit {
 
 /// How a process of ours ends: an [`Exit`], or the status of the command it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status(u8);
+pub(crate) struct Status(u8);
 
 /// The command exists and could not be executed, as a shell reports it.
-pub const CANNOT_EXECUTE: Status = Status(126);
+pub(crate) const CANNOT_EXECUTE: Status = Status(126);
 /// The command was not found, as a shell reports it.
-pub const NOT_FOUND: Status = Status(127);
+pub(crate) const NOT_FOUND: Status = Status(127);
 
 impl Status {
     /// The number a shell sees.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         self.0
     }
 
     /// A status the user chose, as with `-E N`.
-    pub fn chosen(code: u8) -> Self {
+    pub(crate) fn chosen(code: u8) -> Self {
         Self(code)
     }
 
     /// A child's end as a shell reports it: its status, or 128 + the signal.
-    pub fn of_child(status: ExitStatus) -> Self {
+    pub(crate) fn of_child(status: ExitStatus) -> Self {
         use std::os::unix::process::ExitStatusExt;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         Self(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
@@ -177,12 +177,12 @@ impl From<Status> for ExitCode {
 
 /// Is `code` free to mean "skip" (`-E`)? Refused are the codes that mean
 /// something else already: ours, a shell's, and a death by signal.
-pub fn may_mean_busy(code: u8) -> bool {
+pub(crate) fn may_mean_busy(code: u8) -> bool {
     !matches!(code, 64..=74 | 76..=78 | 126..)
 }
 
 /// The table for `--help` and `orion-lock help exit-codes`.
-pub fn table(codes: &[Exit]) -> String {
+pub(crate) fn table(codes: &[Exit]) -> String {
     let mut text = String::from("Exit status:\n");
     for exit in codes {
         text.push_str(&format!("  {:<3} {:<11} {}\n", exit.code(), exit.name(), exit.meaning()));

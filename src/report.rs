@@ -8,20 +8,20 @@ use std::io::{self, Write};
 
 /// How a tool talks in this call.
 #[derive(Clone, Copy, Debug)]
-pub struct Report {
+pub(crate) struct Report {
     /// The program's name, before every line on stderr.
-    pub program: &'static str,
+    pub(crate) program: &'static str,
     /// `-q`: no refusals and skips.
-    pub quiet: bool,
+    pub(crate) quiet: bool,
     /// `-v`: evidence too.
-    pub verbose: bool,
+    pub(crate) verbose: bool,
     /// `--json`: data and errors as one object.
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 impl Report {
     /// A report with none of the switches.
-    pub fn new(program: &'static str) -> Self {
+    pub(crate) fn new(program: &'static str) -> Self {
         Self { program, quiet: false, verbose: false, json: false }
     }
 
@@ -30,7 +30,7 @@ impl Report {
     /// # Errors
     /// What stdout answers. A closed pipe is an error too: whoever must know that
     /// the data arrived (a token) decides on it, the others ignore it.
-    pub fn data(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn data(&self, text: &str) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         stdout.write_all(b"\n")?;
@@ -41,7 +41,7 @@ impl Report {
     ///
     /// # Errors
     /// As [`Report::data`].
-    pub fn object(&self, mut value: Value) -> io::Result<()> {
+    pub(crate) fn object(&self, mut value: Value) -> io::Result<()> {
         let mut object = serde_json::Map::new();
         object.insert("schema".into(), json!(1));
         if let Some(fields) = value.as_object_mut() {
@@ -51,21 +51,21 @@ impl Report {
     }
 
     /// A line for people that `-q` silences: refusals and skips.
-    pub fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         if !self.quiet {
             self.warn(line);
         }
     }
 
     /// A line for people that only `-v` brings: evidence.
-    pub fn note(&self, line: &str) {
+    pub(crate) fn note(&self, line: &str) {
         if self.verbose {
             self.warn(line);
         }
     }
 
     /// A line nothing silences.
-    pub fn warn(&self, line: &str) {
+    pub(crate) fn warn(&self, line: &str) {
         // One write, so that lines of many processes on one terminal or mail stay whole.
         let line = format!("{}: {line}\n", self.program);
         drop(io::stderr().write_all(line.as_bytes()));
@@ -73,7 +73,7 @@ impl Report {
 
     /// A failure: the line on stderr, and with `--json` the object on stdout.
     /// `-q` silences it only where `quietable` says that it is a refusal.
-    pub fn error(&self, error: &Error, quietable: bool) {
+    pub(crate) fn error(&self, error: &Error, quietable: bool) {
         if self.json {
             let mut object = json!({"kind": error.kind().as_str(), "message": error.message()});
             if let Some(hint) = error.advice() {
@@ -92,7 +92,7 @@ impl Report {
 /// Text from outside (titles, comm, ticket names, paths) made safe for a terminal:
 /// control characters, bidirectional marks and bytes that are not UTF-8 are
 /// written as `\n`, `\u{202e}`, `\xff`; cut at `limit` characters.
-pub fn escape(text: &[u8], limit: usize) -> String {
+pub(crate) fn escape(text: &[u8], limit: usize) -> String {
     let mut out = String::new();
     let mut count = 0;
     for chunk in text.utf8_chunks() {

@@ -1,2 +1,4 @@
-//! `orion-lock`: see [`orion_toolkit::lock_main`].
-fn main() {}
+//! `orion-lock`
+fn main() -> std::process::ExitCode {
+    orion_toolkit::lock_main()
+}

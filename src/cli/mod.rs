@@ -1,6 +1,9 @@
 //! What can be typed: one file per tool with its clap types, and here what they
 //! share. Parsing never touches the world.
 
+pub(crate) mod lock;
+pub(crate) mod precheck;
+
 use crate::error::Error;
 use crate::model::duration;
 use clap::error::ErrorKind;

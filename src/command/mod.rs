@@ -2,3 +2,7 @@
 
 pub(crate) mod failopen;
 pub(crate) mod frame;
+pub(crate) mod lock;
+pub(crate) mod precheck;
+pub(crate) mod store;
+pub(crate) mod tell;

@@ -1,5 +1,6 @@
 //! Plain data: what the tools speak about. No system calls, no decisions.
 
+pub(crate) mod ancestor;
 pub(crate) mod duration;
 pub(crate) mod event;
 pub(crate) mod host;

@@ -13,3 +13,4 @@ pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod pulse;
 pub(crate) mod record_file;
+pub(crate) mod state_dir;

@@ -1,5 +1,6 @@
 //! Processes through pidfds: open, look again, then act. A signal never goes to a bare pid.
 
+use crate::model::ancestor::Ancestor;
 use crate::model::identity::ProcessIdentity;
 use crate::os::proc;
 use nix::errno::Errno;
@@ -153,19 +154,34 @@ pub(crate) fn identify(pid: u32) -> io::Result<ProcessIdentity> {
 }
 
 /// The callers of this process, parent first, up to the top of what `/proc` shows.
-pub(crate) fn ancestors() -> io::Result<Vec<proc::ProcStat>> {
-    let mut chain: Vec<proc::ProcStat> = Vec::new();
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub(crate) fn ancestors() -> io::Result<Vec<Ancestor>> {
+    let mut chain: Vec<Ancestor> = Vec::new();
     let mut pid = proc::stat(std::process::id())?.ppid;
     // A process tree is a tree; the bound only guards against a chain re-parented while we climb.
     while pid > 0 && chain.len() < 256 {
-        match proc::stat(pid) {
-            Ok(stat) => {
-                pid = stat.ppid;
-                chain.push(stat);
-            }
+        let stat = match proc::stat(pid) {
+            Ok(stat) => stat,
             Err(error) if proc::is_gone(&error) => break,
             Err(error) => return Err(error),
+        };
+        let args = proc::cmdline(pid).unwrap_or_default();
+        let is_manager = pid == 1 || (stat.comm == "systemd" && args.iter().any(|arg| arg == b"--user"));
+        if let Some(child) = chain.last_mut() {
+            child.under_manager = is_manager;
         }
+        let exe = std::fs::read_link(proc::path(pid, "exe")).ok();
+        chain.push(Ancestor {
+            pid,
+            comm: stat.comm,
+            exe: exe.and_then(|exe| Some(exe.file_name()?.to_string_lossy().into_owned())),
+            args,
+            tty_nr: stat.tty_nr,
+            under_manager: false,
+        });
+        pid = stat.ppid;
     }
     Ok(chain)
 }

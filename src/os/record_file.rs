@@ -61,17 +61,7 @@ fn read_bytes(mut file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Removes the record that is open as `file`. `false`: somebody else is changing
-/// it, or the name leads elsewhere by now; look again.
-pub(crate) fn remove(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
-    if !claim(dir, name, file)? {
-        return Ok(false);
-    }
-    dir.unlink(&file_name(name))?;
-    Ok(true)
-}
-
-/// Replaces the record that is open as `file`. `false` as in [`remove`].
+/// Replaces the record that is open as `file`. `false` as in [`place`].
 pub(crate) fn replace(dir: &Dir, name: &str, file: &File, bytes: &[u8]) -> io::Result<bool> {
     write_temp(dir, name, bytes)?;
     let done = claim(dir, name, file).and_then(|ours| {
@@ -86,23 +76,50 @@ pub(crate) fn replace(dir: &Dir, name: &str, file: &File, bytes: &[u8]) -> io::R
     done
 }
 
-/// Places a new record. `false`: the name is taken; look again.
-pub(crate) fn place(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<bool> {
+/// Places a new record, in the place of the dead or released one that is open as `old`.
+/// `false`: somebody else is changing it, or the name is taken; look again.
+///
+/// The old one is unlinked and the new one renamed to the free name: on ext4 a fifth of
+/// the cost of a rename over it. A kill in between leaves "free", which is true. The old
+/// one stays until the new one is written, so that a full disk loses nothing.
+pub(crate) fn place(dir: &Dir, name: &str, old: Option<&File>, bytes: &[u8]) -> io::Result<bool> {
     write_temp(dir, name, bytes)?;
-    match dir.rename_to_free(&temp_name(name), &file_name(name)) {
-        Ok(()) => Ok(true),
-        Err(error) => {
-            drop(dir.unlink(&temp_name(name)));
-            // ENOENT: whoever holds another guard of this name took our temp file.
-            match error.kind() {
-                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Ok(false),
-                _ => Err(error),
-            }
+    let done = old.map_or(Ok(true), |old| {
+        let ours = claim(dir, name, old)?;
+        if ours {
+            dir.unlink(&file_name(name))?;
         }
+        Ok(ours)
+    });
+    let done = done.and_then(|ours| {
+        if !ours {
+            return Ok(false);
+        }
+        match dir.rename_to_free(&temp_name(name), &file_name(name)) {
+            Ok(()) => Ok(true),
+            // Somebody with another guard of this name was first, or took our temp file.
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    });
+    if !matches!(done, Ok(true)) {
+        drop(dir.unlink(&temp_name(name)));
     }
+    done
 }
 
-/// Moves a corrupt record out of the way; gives its new name. `None` as `false` in [`remove`].
+/// Removes the record that is open as `file`; `false` as in [`place`].
+pub(crate) fn remove(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
+    let ours = claim(dir, name, file)?;
+    if ours {
+        dir.unlink(&file_name(name))?;
+    }
+    Ok(ours)
+}
+
+/// Moves a corrupt record out of the way; gives its new name. `None` as `false` in [`place`].
 pub(crate) fn set_aside(dir: &Dir, name: &str, file: &File) -> io::Result<Option<String>> {
     if !claim(dir, name, file)? {
         return Ok(None);

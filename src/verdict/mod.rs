@@ -1,3 +1,5 @@
 //! Decisions: pure functions over plain data. No clock, no `/proc`, no environment.
 
 pub(crate) mod liveness;
+pub(crate) mod owner;
+pub(crate) mod ownership;

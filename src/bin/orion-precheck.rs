@@ -1,0 +1,4 @@
+//! `orion-precheck`
+fn main() -> std::process::ExitCode {
+    orion_toolkit::precheck_main()
+}

@@ -1,0 +1,260 @@
+//! What can be typed to `orion-lock`.
+
+use super::{HELP, duration};
+use crate::exit::{Exit, table};
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  orion-lock run sync agent --task sync       run it unless a live run holds the lock (else exit 75)
+  orion-lock run -w 10m sync agent            wait up to ten minutes first
+  orion-lock acquire --owner $$ sync          in a script; released by 'release' or by the script's death
+  orion-lock status sync                      who holds it?
+  orion-lock log sync                         why was 09:45 skipped?
+";
+
+/// A named lock keyed on a live process: taken back only when its owner is proved dead.
+#[derive(Debug, Parser)]
+#[command(
+    name = "orion-lock",
+    version,
+    help_template = HELP,
+    before_help = EXAMPLES,
+    after_help = table(&Exit::ALL),
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Lock {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every subcommand takes.
+#[derive(Args, Debug)]
+pub(crate) struct Shared {
+    /// State directory, instead of the one 'where' names
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing about refusals
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say the evidence
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take the lock and become the command; the lock ends with it
+    Run(Run),
+    /// Take the lock for a process that lives on
+    Acquire(Acquire),
+    /// Give it back
+    Release(Release),
+    /// Is it still mine, and does an owner live? The line before writing results
+    Verify(Verify),
+    /// Who holds it (0 free, 75 held, 76 stuck, 69 cannot tell)
+    Status(Status),
+    /// Every lock, one row each
+    List(List),
+    /// What happened, and why a run was skipped
+    Log(Log),
+    /// Which directory, and why that one
+    Where(Where),
+}
+
+/// `run`
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) busy: Busy,
+    /// Do not let what the command leaves behind hold the lock
+    #[arg(long)]
+    pub(crate) owner_only: bool,
+    /// Go ahead when an ancestor of ours holds it already
+    #[arg(long)]
+    pub(crate) reentrant: bool,
+    /// Write one JSON line per fact there (/dev/fd/3 works)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) status_file: Option<PathBuf>,
+    /// A word about this run, shown by status
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+    /// The command
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Waiting for a lock.
+#[derive(Args, Debug)]
+pub(crate) struct Wait {
+    /// Do not wait (the default; accepted for flock lines)
+    #[arg(short = 'n', long, conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+    /// Wait that long for it: 90s, 10m, 0, or 'forever'
+    #[arg(short, long, value_name = "DUR", value_parser = patience)]
+    pub(crate) wait: Option<Patience>,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    For(Duration),
+    Forever,
+}
+
+fn patience(text: &str) -> Result<Patience, String> {
+    if text == "forever" { Ok(Patience::Forever) } else { duration(text).map(Patience::For) }
+}
+
+/// Where the 75 goes.
+#[derive(Args, Debug)]
+pub(crate) struct Busy {
+    /// Exit with N instead of 75 when it is held (0: a skip is a success)
+    #[arg(short = 'E', long = "busy-code", value_name = "N")]
+    pub(crate) busy_code: Option<u8>,
+}
+
+/// Whose the lock is to be.
+#[derive(Args, Debug)]
+pub(crate) struct Owner {
+    /// The owner: a caller of this command, by pid ($$) or by unique name
+    #[arg(long, value_name = "WHO", conflicts_with = "for_pid")]
+    pub(crate) owner: Option<String>,
+    /// The owner: any process of this user
+    #[arg(long = "for", value_name = "PID")]
+    pub(crate) for_pid: Option<u32>,
+}
+
+/// `acquire`
+#[derive(Args, Debug)]
+pub(crate) struct Acquire {
+    #[command(flatten)]
+    pub(crate) owner: Owner,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) busy: Busy,
+    /// Allow a one-shot shell (sh -c) as the owner
+    #[arg(long)]
+    pub(crate) short_lived: bool,
+    /// Standard input is NAME.pulse: let everything that has it open hold the lock
+    #[arg(long)]
+    pub(crate) pulse_stdin: bool,
+    /// A word about this run, shown by status
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    /// Print the token
+    #[arg(long)]
+    pub(crate) print_token: bool,
+    /// Go ahead when this owner, or an ancestor's exported token, holds it already
+    #[arg(long)]
+    pub(crate) reentrant: bool,
+    /// Only say who would own it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}
+
+/// `release`
+#[derive(Args, Debug)]
+pub(crate) struct Release {
+    /// The token that acquire printed
+    #[arg(long, value_name = "N", required_unless_present = "owner", conflicts_with = "owner")]
+    pub(crate) token: Option<u64>,
+    /// The owner's pid ($$), a caller of this command
+    #[arg(long, value_name = "PID")]
+    pub(crate) owner: Option<u32>,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}
+
+/// `verify`
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The token; default: the one that run exported for this name
+    #[arg(long, value_name = "N", conflicts_with = "owner")]
+    pub(crate) token: Option<u64>,
+    /// The owner, by pid or unique name
+    #[arg(long, value_name = "WHO")]
+    pub(crate) owner: Option<String>,
+    /// Fine also when only something the owner started still lives
+    #[arg(long)]
+    pub(crate) orphan_ok: bool,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}
+
+/// Whose locks to read.
+#[derive(Args, Debug)]
+pub(crate) struct Whose {
+    /// Another user's locks
+    #[arg(long, value_name = "NAME", conflicts_with = "all_users")]
+    pub(crate) user: Option<String>,
+    /// Every user's locks
+    #[arg(long)]
+    pub(crate) all_users: bool,
+}
+
+/// `status`
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    /// Name of the lock; without it, as list
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<OsString>,
+}
+
+/// `list`
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+}
+
+/// `log`
+#[derive(Args, Debug)]
+pub(crate) struct Log {
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    /// Only the last N
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) lines: Option<usize>,
+    /// Only what is younger
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) since: Option<Duration>,
+    /// Name of the lock; without it, all of them
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<OsString>,
+}
+
+/// `where`
+#[derive(Args, Debug)]
+pub(crate) struct Where {
+    /// Mark the directory as used by one container at a time
+    #[arg(long, conflicts_with = "mark_network")]
+    pub(crate) mark_private: bool,
+    /// Mark the directory as shared between machines
+    #[arg(long)]
+    pub(crate) mark_network: bool,
+}

@@ -1,0 +1,126 @@
+//! `list`: every lock, one row each.
+
+use super::{Call, status};
+use crate::cli::lock::Whose;
+use crate::command::store::{Judged, Store, Where};
+use crate::command::tell;
+use crate::error::Error;
+use crate::exit::{Exit, Status};
+use crate::model::duration;
+use crate::model::event::Event;
+use crate::model::name::LockName;
+use crate::os::clock;
+use crate::report::escape;
+use crate::verdict::liveness::State;
+use serde_json::{Value, json};
+
+/// The directories to read.
+pub(super) fn places(call: &Call, whose: &Whose) -> Result<Vec<Where>, Error> {
+    let of = |user: String| Where { dir: None, user: Some(user) };
+    if let Some(user) = &whose.user {
+        return Ok(vec![of(user.clone())]);
+    }
+    if !whose.all_users {
+        return Ok(vec![call.place()]);
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").map_err(|error| Error::io("/etc/passwd", &error))?;
+    let names = passwd.lines().filter_map(|line| line.split(':').next()).filter(|name| !name.is_empty());
+    let mut places: Vec<Where> = Vec::new();
+    let mut seen = Vec::new();
+    for place in names.map(|name| of(name.to_owned())) {
+        // Several system users share a home, or have none.
+        if let Ok(found) = place.place()
+            && found.path.is_dir()
+            && !seen.contains(&found.path)
+        {
+            seen.push(found.path);
+            places.push(place);
+        }
+    }
+    Ok(places)
+}
+
+pub(super) fn list(call: &Call, whose: &Whose) -> Result<Status, Error> {
+    let places = places(call, whose)?;
+    let several = places.len() > 1 || whose.all_users;
+    let mut rows: Vec<[String; 6]> = Vec::new();
+    let mut objects: Vec<Value> = Vec::new();
+    let mut looked_in: Vec<String> = Vec::new();
+    for place in &places {
+        let path = place.place()?.path.join("locks");
+        looked_in.push(path.display().to_string());
+        let Some(store) = call.place_store(place, false)? else { continue };
+        for name in store.names()? {
+            let judged = store.look(&name);
+            let in_a_row = skips(&store, &name, &judged);
+            if call.report.json {
+                let mut object = tell::object(&store, &name, &judged);
+                object["skips_in_a_row"] = json!(in_a_row);
+                object["directory"] = json!(store.path());
+                objects.push(object);
+            } else {
+                rows.push(row(&name, &judged, in_a_row, several.then(|| owner_of(place))));
+            }
+        }
+    }
+    drop(if call.report.json {
+        call.report.object(json!({"looked_in": looked_in, "locks": objects}))
+    } else if rows.is_empty() {
+        call.report.data(&format!(
+            "no locks in {}",
+            if looked_in.is_empty() { "any user's directory".into() } else { looked_in.join(", ") }
+        ))
+    } else {
+        call.report.data(&table(rows))
+    });
+    Ok(Exit::Ok.into())
+}
+
+fn owner_of(place: &Where) -> String {
+    place.user.clone().unwrap_or_default()
+}
+
+fn row(name: &LockName, judged: &Judged, skips: u64, user: Option<String>) -> [String; 6] {
+    let state = match status::exit_of(judged) {
+        Exit::Stuck => "stuck",
+        _ => tell::word(judged.state()),
+    };
+    let record = judged.record();
+    let held = !matches!(judged.state(), State::Free | State::Dead);
+    let who = record.filter(|_| held).and_then(|record| record.owners.first()).map_or_else(
+        || "-".to_owned(),
+        |owner| format!("{} ({})", owner.pid, escape(owner.comm.as_bytes(), 20)),
+    );
+    let age = record.and_then(|record| record.since()?.age(clock::wall()));
+    let age = age.filter(|_| held).map_or_else(|| "-".to_owned(), duration::show);
+    let token = record.map_or_else(|| "-".to_owned(), |record| record.token.to_string());
+    let shown = user.map_or_else(|| name.to_string(), |user| format!("{user}:{name}"));
+    [shown, state.to_owned(), who, age, token, skips.to_string()]
+}
+
+/// Refusals and skips in a row by the present holder; best effort, from the log.
+fn skips(store: &Store, name: &LockName, judged: &Judged) -> u64 {
+    if !matches!(judged.state(), State::Live(_)) {
+        return 0;
+    }
+    let token = judged.record().map(|record| record.token);
+    let events = store.read_log(name.as_str());
+    events
+        .iter()
+        .rev()
+        .take_while(|event| event.is_turned_away() && event.token == token)
+        .map(Event::times)
+        .sum()
+}
+
+fn table(rows: Vec<[String; 6]>) -> String {
+    let head = ["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"].map(str::to_owned);
+    let all: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let lines = all.iter().map(|row| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,123 @@
+//! `orion-lock`: one file per subcommand.
+
+mod acquire;
+mod list;
+mod log;
+mod owner;
+mod refuse;
+mod release;
+mod run;
+mod status;
+mod status_file;
+mod verify;
+mod wait;
+mod whereabouts;
+
+pub(crate) use refuse::count;
+
+use super::store::{Store, Where};
+use crate::cli::lock::{Busy, Command, Lock, Shared};
+use crate::error::Error;
+use crate::exit::{Status, may_mean_busy};
+use crate::model::name::LockName;
+use crate::model::record::LOCK;
+use crate::os::mask::Blocked;
+use crate::report::{Report, escape};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Entry of the program.
+pub fn main() -> ExitCode {
+    super::frame::run("orion-lock", |arguments: Lock, report: &mut Report| {
+        report.quiet = arguments.shared.quiet;
+        report.verbose = arguments.shared.verbose;
+        report.json = arguments.shared.json;
+        let call = Call { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
+        match arguments.command {
+            Command::Run(run) => run::run(call, run),
+            Command::Acquire(acquire) => acquire::acquire(&call, acquire),
+            Command::Release(release) => release::release(&call, release),
+            Command::Verify(verify) => verify::verify(&call, verify),
+            Command::Status(status) => status::status(&call, status),
+            Command::List(list) => list::list(&call, &list.whose),
+            Command::Log(log) => log::log(&call, log),
+            Command::Where(place) => whereabouts::show(&call, &place),
+        }
+    })
+}
+
+/// What every subcommand has at hand.
+struct Call {
+    shared: Shared,
+    report: Report,
+    /// SIGXFSZ stays blocked until a command is run.
+    file_size: Blocked,
+}
+
+impl Call {
+    fn place(&self) -> Where {
+        Where { dir: self.shared.dir.clone(), user: None }
+    }
+
+    /// The store for taking; made when missing.
+    fn store(&self) -> Result<Store, Error> {
+        let store = self.place_store(&self.place(), true)?;
+        store.ok_or_else(|| Error::config("the state directory cannot be made"))
+    }
+
+    /// The store for looking; `None` when nothing was ever held there.
+    fn existing(&self) -> Result<Option<Store>, Error> {
+        self.place_store(&self.place(), false)
+    }
+
+    fn place_store(&self, place: &Where, create: bool) -> Result<Option<Store>, Error> {
+        let store = Store::open(place, &["locks"], LOCK, create)?;
+        if let Some(store) = &store
+            && store.state.place.overruled
+        {
+            self.report.say(&format!(
+                "ORION_DIR is overruled by /etc/orion/dir: {}",
+                store.state.place.path.display()
+            ));
+        }
+        Ok(store)
+    }
+
+    /// The directory that would be looked in, for an answer about nothing.
+    fn looked_in(&self) -> Result<PathBuf, Error> {
+        Ok(self.place().place()?.path.join("locks"))
+    }
+}
+
+/// A name that a person typed.
+pub(crate) fn name(text: &OsStr) -> Result<LockName, Error> {
+    LockName::parse(text).map_err(|why| {
+        let shown = escape(text.as_bytes(), 60);
+        let hint = if why.starts_with("reads as a duration") {
+            None
+        } else {
+            Some("for example: sync, nightly-backup, ticket.42")
+        };
+        let error = Error::usage(format!("'{shown}' {}{why}", if hint.is_some() { "is " } else { "" }));
+        match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    })
+}
+
+/// The code for "busy": 75 or what `-E` says.
+fn busy_code(busy: &Busy, zero_allowed: bool) -> Result<Status, Error> {
+    match busy.busy_code {
+        None => Ok(crate::exit::Exit::Skip.into()),
+        Some(0) if !zero_allowed => Err(Error::usage("-E 0 would make a refusal look like an acquired lock")
+            .hint("use another code, 1 to 63")),
+        Some(code) if may_mean_busy(code) => Ok(Status::chosen(code)),
+        Some(code) => {
+            Err(Error::usage(format!("-E {code} has a meaning already"))
+                .hint("use 0 to 63, 75, or 79 to 125"))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Who the owner is: observed here, decided in `verdict::owner`.
+
+use crate::env;
+use crate::error::{Error, reason};
+use crate::model::ancestor::Ancestor;
+use crate::model::identity::ProcessIdentity;
+use crate::os::{proc, process};
+use crate::verdict::owner::{Wish, hint, pick};
+
+/// The callers of this process.
+pub(super) fn ancestors() -> Result<Vec<Ancestor>, Error> {
+    process::ancestors().map_err(|error| Error::io("/proc", &error))
+}
+
+/// The owner among the callers. `short_lived` allows a one-shot shell.
+pub(super) fn among(
+    ancestors: &[Ancestor],
+    wish: &Wish,
+    short_lived: bool,
+) -> Result<ProcessIdentity, Error> {
+    let owner = pick(wish, ancestors, short_lived).map_err(|(what, hint)| Error::usage(what).hint(hint))?;
+    identity(owner.pid)
+}
+
+/// `ORION_OWNER_PID`: a live caller, like `--owner`.
+pub(super) fn from_environment() -> Result<Option<Wish>, Error> {
+    match env::value(env::name::OWNER_PID) {
+        None => Ok(None),
+        Some(value) => match value.to_str().map(Wish::parse) {
+            Some(wish @ Wish::Pid(_)) => Ok(Some(wish)),
+            _ => Err(Error::usage(format!("{} is not a pid: {}", env::name::OWNER_PID, value.display()))),
+        },
+    }
+}
+
+/// No owner was named: the message is the line to type.
+pub(super) fn missing(ancestors: &[Ancestor]) -> Error {
+    Error::usage("who owns the lock? It is held until that process ends").hint(hint(ancestors))
+}
+
+/// Any process of this user, for `--for`.
+pub(super) fn any(pid: u32) -> Result<ProcessIdentity, Error> {
+    let bad = |why: &str| Error::usage(format!("--for {pid}: {why}"));
+    match proc::tgid_and_uid(pid) {
+        Ok((tgid, _)) if tgid != pid => {
+            return Err(bad("is a thread, not a process").hint(format!("its process is {tgid}")));
+        }
+        Ok((_, uid)) if uid != rustix::process::geteuid().as_raw() => {
+            return Err(bad(&format!("belongs to uid {uid}, not to you")));
+        }
+        Ok(_) => {}
+        Err(error) if proc::is_gone(&error) => return Err(bad("there is no such process")),
+        Err(error) => return Err(bad(&reason(&error))),
+    }
+    identity(pid)
+}
+
+fn identity(pid: u32) -> Result<ProcessIdentity, Error> {
+    process::identify(pid).map_err(|error| match error.raw_os_error() {
+        Some(nix::libc::ESRCH | nix::libc::ENOENT) => {
+            Error::usage(format!("pid {pid} has ended (a zombie cannot own a lock)"))
+        }
+        Some(nix::libc::EINVAL) => Error::usage(format!("pid {pid} is a thread, not a process")),
+        _ => Error::io(&format!("pid {pid}"), &error),
+    })
+}
+
+/// The token that `run` exported for a name to what it started.
+pub(super) fn exported_token(name: &str) -> Option<u64> {
+    let of_name = env::text(env::name::LOCKS).and_then(|all| {
+        let pairs = all.split_ascii_whitespace().rev();
+        pairs.filter_map(|pair| pair.rsplit_once(':')).find(|(held, _)| *held == name)?.1.parse().ok()
+    });
+    of_name.or_else(|| {
+        let same = env::text(env::name::LOCK_NAME).is_some_and(|held| held == name);
+        same.then(|| env::text(env::name::LOCK_TOKEN)?.parse().ok()).flatten()
+    })
+}

@@ -1,0 +1,193 @@
+//! `run`: take the lock and become the command. Same pid, same start: the command
+//! is the owner, and the lock ends when it does.
+
+use super::owner::{ancestors, exported_token};
+use super::refuse::{Relation, turned_away};
+use super::status_file::StatusFile;
+use super::wait::{Taken, take};
+use super::{Call, busy_code, name};
+use crate::cli::lock::Run;
+use crate::command::store::{Acquired, PulseWish, Request, Store};
+use crate::env;
+use crate::error::{Error, reason};
+use crate::exit::{CANNOT_EXECUTE, NOT_FOUND, Status};
+use crate::model::name::LockName;
+use crate::model::record::VIA_RUN;
+use crate::os::host;
+use crate::report::escape;
+use crate::verdict::ownership::Right;
+use serde_json::{Map, json};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Does not return when all goes well.
+pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
+    let name = name(&args.name)?;
+    let busy = busy_code(&args.busy, true)?;
+    check_command(&args.command)?;
+    let status_file = StatusFile::open(args.status_file.as_deref())?;
+    let store = call.store()?;
+    let mut me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
+    me.comm = comm_of(&args.command);
+    let mut attrs = Map::new();
+    attrs.insert("via".into(), json!(VIA_RUN));
+    let request = Request {
+        owners: vec![me],
+        note: args.note.clone(),
+        attrs,
+        pulse: if args.owner_only { PulseWish::Nobody } else { PulseWish::Us },
+    };
+    match take(&store, &name, &request, &args.wait, ancestors)? {
+        Taken::Yes(acquired) => become_command(call, &args.command, &store, &name, *acquired, &status_file),
+        Taken::No(judged, relation) => {
+            let token = judged.record().map(|record| record.token);
+            let ours =
+                relation == Relation::You || (token.is_some() && exported_token(name.as_str()) == token);
+            if args.reentrant && ours {
+                return pass_through(call, &args.command);
+            }
+            Ok(turned_away(&call.report, &store, &name, &judged, relation, busy, &status_file))
+        }
+    }
+}
+
+/// The name the kernel will give the process after exec: the file's, cut at 15 bytes (prctl(2), PR_SET_NAME).
+fn comm_of(command: &[OsString]) -> String {
+    let path = command.first().map(|word| word.as_bytes()).unwrap_or_default();
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    String::from_utf8_lossy(&file[..file.len().min(15)]).into_owned()
+}
+
+/// An option behind the name is nobody's command.
+fn check_command(command: &[OsString]) -> Result<(), Error> {
+    let first = command.first().map(|word| word.as_bytes()).unwrap_or_default();
+    if first.is_empty() {
+        return Err(Error::usage("the command is empty").hint("orion-lock run NAME CMD [ARG...]"));
+    }
+    if first.starts_with(b"-") {
+        return Err(Error::usage(format!("'{}' stands where the command belongs", escape(first, 60)))
+            .hint("options go before the name: orion-lock run -w 10m NAME CMD"));
+    }
+    Ok(())
+}
+
+fn become_command(
+    call: Call,
+    words: &[OsString],
+    store: &Store,
+    name: &LockName,
+    acquired: Acquired,
+    status_file: &StatusFile,
+) -> Result<Status, Error> {
+    let token = acquired.record.token;
+    for line in &acquired.said {
+        call.report.warn(line);
+    }
+    if let Some(line) = leaves_at_once(words) {
+        call.report.say(&line);
+    }
+    status_file.fact("acquired", name.as_str(), json!({"token": token, "pid": std::process::id()}));
+    let mut command = command(words);
+    command.envs(exports(store, name, token));
+    let failed = match acquired.pulse.as_ref().map_or(Ok(()), |pulse| pulse.inherit()) {
+        Ok(()) => exec(call, &mut command),
+        Err(error) => error,
+    };
+    // Nothing runs, so nothing holds the lock.
+    store.release(name, &Right::Token(token))?;
+    status_file.fact("exec-failed", name.as_str(), json!({"token": token, "reason": reason(&failed)}));
+    Ok(cannot_run(words, &failed))
+}
+
+fn pass_through(call: Call, words: &[OsString]) -> Result<Status, Error> {
+    let failed = exec(call, &mut command(words));
+    Ok(cannot_run(words, &failed))
+}
+
+/// Becomes the command; comes back only when that failed. Gives back the signal mask first.
+fn exec(call: Call, command: &mut Command) -> io::Error {
+    drop(call.file_size);
+    command.exec()
+}
+
+fn command(words: &[OsString]) -> Command {
+    let (program, arguments) =
+        words.split_first().map_or((OsString::new(), &[][..]), |(first, rest)| (first.clone(), rest));
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+/// As a shell reports it.
+fn cannot_run(words: &[OsString], error: &io::Error) -> Status {
+    let shown = escape(words.first().map(|word| word.as_bytes()).unwrap_or_default(), 120);
+    crate::report::Report::new("orion-lock").warn(&format!("{shown}: {}", reason(error)));
+    if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE }
+}
+
+/// What the command finds in its environment.
+pub(super) fn exports(store: &Store, name: &LockName, token: u64) -> Vec<(&'static str, OsString)> {
+    let held = env::text(env::name::LOCKS).map_or_else(String::new, |held| format!("{held} "));
+    let mut exports: Vec<(&'static str, OsString)> = vec![
+        (env::name::LOCK_NAME, name.as_str().into()),
+        (env::name::LOCK_TOKEN, token.to_string().into()),
+        (env::name::LOCKS, format!("{held}{name}:{token}").into()),
+    ];
+    if store.state.place.rule == crate::model::place::Rule::Option {
+        // Where `--dir` was relative, the command may stand elsewhere.
+        let path =
+            std::path::absolute(&store.state.place.path).unwrap_or_else(|_| store.state.place.path.clone());
+        exports.push((env::name::DIR, path.into()));
+    }
+    exports
+}
+
+/// Commands that hand the work to somebody else and end: the lock ends with them.
+fn leaves_at_once(words: &[OsString]) -> Option<String> {
+    let text: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let program = text.first()?.rsplit('/').next()?.to_owned();
+    let has = |wanted: &dyn Fn(&str) -> bool| text.iter().skip(1).any(|word| wanted(word));
+    let leaves = match program.as_str() {
+        "tmux" => has(&|word| word == "-d"),
+        "screen" => has(&|word| word.starts_with("-d")),
+        "docker" | "podman" => has(&|word| word == "-d" || word == "--detach"),
+        "systemd-run" => {
+            !has(&|word| matches!(word, "--scope" | "--wait" | "--pipe" | "-P" | "--pty" | "-t"))
+        }
+        "ssh" => has(&|word| word.starts_with("-f")),
+        "nohup" | "at" | "batch" => true,
+        _ => false,
+    };
+    leaves.then(|| {
+        format!("note: the lock ends with this {program} command, not with what it hands to somebody else")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_leave_at_once_are_recognised() {
+        let leaves = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            leaves_at_once(&words).is_some()
+        };
+        for line in [
+            "tmux new -d x",
+            "/usr/bin/screen -dmS a b",
+            "docker run -d x",
+            "systemd-run x",
+            "ssh -f h x",
+            "nohup x",
+        ] {
+            assert!(leaves(line), "{line}");
+        }
+        for line in ["tmux attach", "docker run x", "systemd-run --wait x", "ssh h x", "agent -d"] {
+            assert!(!leaves(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `status`: who holds it, and why we think so.
+
+use super::{Call, list, name};
+use crate::cli::lock::Status as Args;
+use crate::command::store::{Judged, Store, Where};
+use crate::command::tell;
+use crate::error::Error;
+use crate::exit::{Exit, Status};
+use crate::model::duration;
+use crate::model::name::LockName;
+use crate::os::clock;
+use crate::report::escape;
+use crate::verdict::liveness::{Holder, State};
+use serde_json::{Value, json};
+
+pub(super) fn status(call: &Call, args: Args) -> Result<Status, Error> {
+    let Some(text) = &args.name else { return list::list(call, &args.whose) };
+    let name = name(text)?;
+    let mut places = list::places(call, &args.whose)?;
+    if places.len() == 1 {
+        return one(call, &places.remove(0), &name);
+    }
+    // Every user's: the worst answer is the answer.
+    let mut worst = Exit::Ok;
+    for place in &places {
+        let status = one(call, place, &name)?;
+        if status != Exit::Ok.into() {
+            worst =
+                if status == Exit::Skip.into() && worst == Exit::Ok { Exit::Skip } else { Exit::Unavailable };
+        }
+    }
+    Ok(worst.into())
+}
+
+fn one(call: &Call, place: &Where, name: &LockName) -> Result<Status, Error> {
+    let Some(store) = call.place_store(place, false)? else {
+        let looked_in = place.place()?.path.join("locks");
+        drop(if call.report.json {
+            call.report.object(json!({"name": name.as_str(), "state": "free", "directory": looked_in}))
+        } else {
+            call.report.data(&format!("{name}: free, never held in {}", looked_in.display()))
+        });
+        return Ok(Exit::Ok.into());
+    };
+    let judged = store.look(name);
+    let exit = exit_of(&judged);
+    if call.report.json {
+        let mut object = tell::object(&store, name, &judged);
+        object["directory"] = json!(store.path());
+        if exit == Exit::Stuck {
+            object["state"] = json!("stuck");
+        }
+        if call.report.verbose {
+            object["evidence"] = json!(judged.judgement.evidence);
+        }
+        drop(call.report.object(object));
+    } else {
+        drop(call.report.data(&text(call, &store, name, &judged)));
+    }
+    Ok(exit.into())
+}
+
+/// 0 free, 75 held, 76 stuck, 69 unknown, 65 newer.
+pub(super) fn exit_of(judged: &Judged) -> Exit {
+    match judged.state() {
+        State::Free | State::Dead | State::Corrupt(_) => Exit::Ok,
+        State::Live(_) => {
+            let overdue = judged.record().and_then(|record| record.overdue(clock::monotonic_us()));
+            if overdue.is_some() { Exit::Stuck } else { Exit::Skip }
+        }
+        State::Unknown(_) => Exit::Unavailable,
+        State::Newer(_) => Exit::DataErr,
+    }
+}
+
+fn text(call: &Call, store: &Store, name: &LockName, judged: &Judged) -> String {
+    let mut lines = vec![match judged.state() {
+        State::Free | State::Dead => free(store, name, judged),
+        State::Live(holder) => tell::held(store, name, judged, *holder),
+        State::Corrupt(why) => {
+            format!(
+                "{name}: free; its record is corrupt ({why}) and will be set aside; {}",
+                store.path().display()
+            )
+        }
+        State::Unknown(_) | State::Newer(_) => tell::refusal(store, name, judged).to_string(),
+    }];
+    if let State::Live(holder) = judged.state() {
+        lines.extend(now(store, name, judged, *holder));
+    }
+    if call.report.verbose {
+        lines.extend(judged.judgement.evidence.iter().map(|line| format!("  {line}")));
+        lines.push(format!("  looked in {}", store.path().display()));
+    }
+    lines.join("\n")
+}
+
+fn free(store: &Store, name: &LockName, judged: &Judged) -> String {
+    let looked_in = store.path().display();
+    let Some(record) = judged.record() else { return format!("{name}: free, never held in {looked_in}") };
+    let who = record.owners.first().map_or_else(String::new, tell::process);
+    match &record.released_at {
+        Some(at) => format!("{name}: free; {who} released it at {at} (token {}); {looked_in}", record.token),
+        None => format!("{name}: free; {who} has ended (token {}); {looked_in}", record.token),
+    }
+}
+
+/// What `/proc` knows of the holder at this moment.
+fn now(store: &Store, name: &LockName, judged: &Judged, holder: Holder) -> Vec<String> {
+    let record = judged.record();
+    let pid = match holder {
+        Holder::Owner(place) => record.and_then(|record| record.owners.get(place)).map(|owner| owner.pid),
+        Holder::Descendant => store.carriers(name, record.map(|record| record.token)).pids.first().copied(),
+    };
+    let mut lines: Vec<String> = Vec::new();
+    if let Some(Value::Object(now)) = pid.map(tell::process_now) {
+        let shown = |key: &str, label: &str| {
+            now.get(key).and_then(Value::as_str).map(|value| format!("  {label}: {value}"))
+        };
+        lines.extend(
+            [("command", "command"), ("cwd", "directory"), ("tty", "terminal"), ("unit", "unit")]
+                .iter()
+                .filter_map(|(key, label)| shown(key, label)),
+        );
+    }
+    if let Some(silent) = record.and_then(|record| record.overdue(clock::monotonic_us())) {
+        let promised = record.and_then(|record| record.last_tick.as_ref()?.every_s).unwrap_or(0);
+        let promised = duration::show(std::time::Duration::from_secs(promised));
+        lines.push(format!(
+            "  stuck: promised a tick every {promised} and has been silent for {}; to end it: orion-lock stop --token {} {name}",
+            duration::show(silent),
+            record.map_or(0, |record| record.token)
+        ));
+    }
+    if let Some(comm) =
+        record.and_then(|record| record.owners.first()).map(|owner| escape(owner.comm.as_bytes(), 40))
+        && let Some(pid) = pid
+        && let Ok(stat) = crate::os::proc::stat(pid)
+        && stat.comm != comm
+        && matches!(holder, Holder::Owner(_))
+    {
+        lines.push(format!("  now called: {} (it may change its name)", escape(stat.comm.as_bytes(), 40)));
+    }
+    lines
+}

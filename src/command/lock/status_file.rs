@@ -1,0 +1,39 @@
+//! `--status-file`: one JSON line per fact, so that "held" and "the command said
+//! 75 itself" can be told apart.
+
+use crate::error::{Error, Kind, reason};
+use crate::os::clock;
+use serde_json::{Value, json};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// An open status file, or none.
+#[derive(Debug)]
+pub(super) struct StatusFile(Option<File>);
+
+impl StatusFile {
+    /// Opens it before anything is taken, so that a bad path costs nothing.
+    pub(super) fn open(path: Option<&Path>) -> Result<Self, Error> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(|error| {
+            Error::new(Kind::CannotCreate, format!("--status-file {}: {}", path.display(), reason(&error)))
+        })?;
+        Ok(Self(Some(file)))
+    }
+
+    /// Writes a fact; best effort, the lock decides.
+    pub(super) fn fact(&self, fact: &str, name: &str, mut more: Value) {
+        let Some(mut file) = self.0.as_ref() else { return };
+        let mut object = serde_json::Map::new();
+        object.insert("schema".into(), json!(1));
+        object.insert("fact".into(), json!(fact));
+        object.insert("name".into(), json!(name));
+        object.insert("at".into(), json!(clock::wall().rfc3339()));
+        if let Some(fields) = more.as_object_mut() {
+            object.append(fields);
+        }
+        drop(file.write_all(format!("{}\n", Value::Object(object)).as_bytes()));
+    }
+}

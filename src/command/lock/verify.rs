@@ -1,0 +1,70 @@
+//! `verify`: the line before writing results. Still mine, and an owner lives?
+
+use super::owner::{among, ancestors, exported_token, from_environment};
+use super::{Call, name};
+use crate::cli::lock::Verify;
+use crate::command::store::{Judged, Store, not_owner};
+use crate::command::tell;
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::model::name::LockName;
+use crate::verdict::liveness::{Holder, State};
+use crate::verdict::owner::Wish;
+use crate::verdict::ownership::Right;
+use serde_json::json;
+
+pub(super) fn verify(call: &Call, args: Verify) -> Result<Status, Error> {
+    let name = name(&args.name)?;
+    let right = right(&args, &name)?;
+    let Some(store) = call.existing()? else {
+        return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
+    };
+    let judged = store.look(&name);
+    store.owned(&name, &judged.found, None, &right)?;
+    if let Some(at) = judged.record().and_then(|record| record.released_at.as_ref()) {
+        return Err(not_owner(&name, &format!("it was released at {at}")));
+    }
+    alive(&store, &name, judged, args.orphan_ok)?;
+    if call.report.json {
+        drop(call.report.object(json!({"name": name.as_str(), "verified": true})));
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// The token or owner that was named, or the token that `run` exported for this name, or `ORION_OWNER_PID`.
+fn right(args: &Verify, name: &LockName) -> Result<Right, Error> {
+    if let Some(token) = args.token {
+        return Ok(Right::Token(token));
+    }
+    let wish = match &args.owner {
+        Some(owner) => Some(Wish::parse(owner)),
+        None => match exported_token(name.as_str()) {
+            Some(token) => return Ok(Right::Token(token)),
+            None => from_environment()?,
+        },
+    };
+    match wish {
+        Some(wish) => Ok(Right::Owner(among(&ancestors()?, &wish, true)?)),
+        None => Err(Error::usage(format!("whose {name}? No token was exported for it"))
+            .hint("--token N, or --owner $$")),
+    }
+}
+
+/// Identity alone counts here: work that an ended owner left behind is not the owner.
+fn alive(store: &Store, name: &LockName, judged: Judged, orphan_ok: bool) -> Result<(), Error> {
+    if orphan_ok && judged.state() == &State::Live(Holder::Descendant) {
+        return Ok(());
+    }
+    let identity = store.judge_identity(&judged.found);
+    match identity.state {
+        State::Live(_) => Ok(()),
+        State::Unknown(_) => {
+            Err(tell::refusal(store, name, &Judged { found: judged.found, judgement: identity }))
+        }
+        _ => Err(Error::new(
+            Kind::OwnerEnded,
+            format!("{name}: its owner has ended, so it is yours no longer"),
+        )
+        .hint("--orphan-ok accepts what the owner started")),
+    }
+}

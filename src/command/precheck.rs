@@ -1,0 +1,210 @@
+//! `orion-precheck`: advice before a fire. It says "skip" only on proof of a live
+//! owner; every doubt and every failure of its own is "go", with one line.
+
+use super::failopen::{self, Outcome};
+use super::frame::{asks_for_json, bug, silence_panics};
+use super::lock;
+use super::store::{Store, Where};
+use super::tell;
+use crate::cli::precheck::Precheck;
+use crate::cli::{self, Stop};
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status, may_mean_busy};
+use crate::model::event::Event;
+use crate::model::record::LOCK;
+use crate::os::clock;
+use crate::os::mask::Blocked;
+use crate::report::Report;
+use crate::verdict::liveness::State;
+use serde_json::json;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+const PROGRAM: &str = "orion-precheck";
+/// Where problems without a valid name are logged. No lock can be called so.
+const OWN_LOG: &str = "_precheck";
+
+/// In the log beside a skip that was only observed.
+const OBSERVED: &str = "observed only: the run went ahead";
+
+/// What the check came to.
+#[derive(Debug, Default)]
+struct Answer {
+    skip: bool,
+    /// Why it cannot be relied on, said after every name was judged.
+    problems: Vec<Error>,
+}
+
+/// Entry of the program.
+pub fn main() -> ExitCode {
+    silence_panics();
+    let status = catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|payload| {
+        not_guarding(&Report::new(PROGRAM), &bug(payload.as_ref()));
+        Exit::Ok.into()
+    });
+    status.into()
+}
+
+fn guarded() -> Status {
+    let mut report = Report::new(PROGRAM);
+    let strict = std::env::args_os().any(|argument| argument == "--strict");
+    let args = match cli::parse::<Precheck>(PROGRAM, std::env::args_os()) {
+        Ok(args) => args,
+        Err(Stop::Show(text)) => {
+            drop(report.data(&text));
+            return Exit::Ok.into();
+        }
+        Err(Stop::Usage(error)) => {
+            report.json = asks_for_json();
+            return problem(&report, None, &error, strict);
+        }
+    };
+    report.quiet = args.quiet;
+    report.verbose = args.verbose;
+    report.json = args.json;
+    let busy = match busy_code(&args) {
+        Ok(busy) => busy,
+        Err(error) => return problem(&report, Some(&args), &error, strict),
+    };
+    let (observe, dry_run, place) = (args.observe, args.dry_run, place(&args));
+    let outcome = failopen::run(args.deadline, move || check(&report, &args));
+    let failed = |error: &Error| {
+        not_guarding(&report, error);
+        log_problem(&place, error, dry_run);
+        if strict { Exit::from(error.kind()).into() } else { Exit::Ok.into() }
+    };
+    match outcome {
+        Outcome::Done(answer) => {
+            for error in &answer.problems {
+                not_guarding(&report, error);
+                log_problem(&place, error, dry_run);
+            }
+            match answer.problems.first() {
+                _ if answer.skip && !observe => busy,
+                Some(error) if strict => Exit::from(error.kind()).into(),
+                _ => Exit::Ok.into(),
+            }
+        }
+        Outcome::Panicked(payload) => failed(&bug(payload.as_ref())),
+        Outcome::Deadline => {
+            failed(&Error::new(Kind::CannotTell, "no answer before the deadline").hint("--deadline DUR"))
+        }
+        Outcome::Signalled => {
+            failed(&Error::new(Kind::CannotTell, "ended by a signal before there was an answer"))
+        }
+    }
+}
+
+fn place(args: &Precheck) -> Where {
+    Where { dir: args.dir.clone(), user: None }
+}
+
+fn busy_code(args: &Precheck) -> Result<Status, Error> {
+    match args.busy_code {
+        None => Ok(Exit::Skip.into()),
+        Some(0) => Err(Error::usage("-E 0 would hide every skip").hint("--observe does that on purpose")),
+        Some(code) if may_mean_busy(code) => Ok(Status::chosen(code)),
+        Some(code) => {
+            Err(Error::usage(format!("-E {code} has a meaning already"))
+                .hint("use 1 to 63, 75, or 79 to 125"))
+        }
+    }
+}
+
+/// Judges every valid name first; what is wrong with the others is said after that
+/// and never hides a skip.
+fn check(report: &Report, args: &Precheck) -> Answer {
+    let _file_size = Blocked::file_size();
+    let mut answer = Answer::default();
+    let mut objects = Vec::new();
+    let names: Vec<_> = args.names.iter().map(|name| lock::name(name)).collect();
+    match Store::open(&place(args), &["locks"], LOCK, false) {
+        Ok(Some(store)) => {
+            for name in names.iter().flatten() {
+                let judged = store.look(name);
+                objects.push(tell::object(&store, name, &judged));
+                match judged.state() {
+                    State::Live(holder) => {
+                        answer.skip = true;
+                        let line = tell::held(&store, name, &judged, *holder);
+                        let line = if args.observe { format!("would skip: {line}") } else { line };
+                        if tell::is_stopped(&judged, *holder) {
+                            report.warn(&line);
+                        } else {
+                            report.say(&line);
+                        }
+                        if !args.dry_run {
+                            lock::count(
+                                report,
+                                &store,
+                                name,
+                                &judged,
+                                "skipped",
+                                args.observe.then_some(OBSERVED),
+                            );
+                        }
+                    }
+                    State::Unknown(_) | State::Newer(_) => {
+                        let error = tell::refusal(&store, name, &judged);
+                        if !args.dry_run {
+                            let event = Event::new("unguarded", clock::wall().rfc3339(), name.as_str());
+                            store.log(name, &[Event { detail: Some(error.to_string()), ..event }]);
+                        }
+                        answer.problems.push(error);
+                    }
+                    State::Corrupt(why) => answer.problems.push(
+                        Error::new(
+                            Kind::Io,
+                            format!("{name}: {}/{name}.json is corrupt ({why})", store.path().display()),
+                        )
+                        .hint("the next acquire sets it aside"),
+                    ),
+                    State::Free | State::Dead => {
+                        if judged.record().is_none() {
+                            report.note(&format!("{name} was never held in {}", store.path().display()));
+                        }
+                    }
+                }
+                for line in &judged.judgement.evidence {
+                    report.note(&format!("{name}: {line}"));
+                }
+            }
+        }
+        Ok(None) => {
+            for name in names.iter().flatten() {
+                let place = place(args).place().map(|place| place.path.join("locks").display().to_string());
+                report.note(&format!("{name} was never held in {}", place.unwrap_or_default()));
+            }
+        }
+        Err(error) => answer.problems.push(error),
+    }
+    answer.problems.extend(names.into_iter().filter_map(Result::err));
+    if report.json {
+        drop(report.object(json!({"skip": answer.skip, "observe": args.observe, "locks": objects})));
+    }
+    answer
+}
+
+/// A problem found before the check could start.
+fn problem(report: &Report, args: Option<&Precheck>, error: &Error, strict: bool) -> Status {
+    not_guarding(report, error);
+    let place = args.map_or_else(Where::default, place);
+    log_problem(&place, error, args.is_some_and(|args| args.dry_run));
+    if strict { Exit::from(error.kind()).into() } else { Exit::Ok.into() }
+}
+
+/// The one line that says that a guard does not work; nothing silences it.
+fn not_guarding(report: &Report, error: &Error) {
+    report.warn(&format!("not guarding: {error}"));
+}
+
+/// Best effort, and only where a directory exists already.
+fn log_problem(place: &Where, error: &Error, dry_run: bool) {
+    if dry_run {
+        return;
+    }
+    if let Ok(Some(store)) = Store::open(place, &["locks"], LOCK, false) {
+        let event = Event::new("misconfigured", clock::wall().rfc3339(), OWN_LOG);
+        store.log_as(OWN_LOG, &[Event { detail: Some(error.to_string()), ..event }]);
+    }
+}

@@ -1,0 +1,314 @@
+//! Taking a lock: judge, token, pulse, record and read-back inside one guard.
+
+use super::{Judged, Store, event_of};
+use crate::error::{Error, Kind};
+use crate::model::event::Event;
+use crate::model::host::HostIdentity;
+use crate::model::identity::ProcessIdentity;
+use crate::model::name::LockName;
+use crate::model::record::{self, Record, SCHEMA, VIA_ACQUIRE};
+use crate::model::token::{GuardToken, next};
+use crate::os::guard::Guard;
+use crate::os::pulse::{self, Left, Pulse};
+use crate::os::{clock, record_file};
+use crate::verdict::liveness::State;
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+
+/// How often to start over when the guard or the record was taken away in the middle.
+const ATTEMPTS: usize = 5;
+
+/// What is to be recorded.
+#[derive(Debug)]
+pub(crate) struct Request<'fd> {
+    pub(crate) owners: Vec<ProcessIdentity>,
+    pub(crate) note: Option<String>,
+    pub(crate) attrs: Map<String, Value>,
+    pub(crate) pulse: PulseWish<'fd>,
+}
+
+/// Who carries the pulse.
+#[derive(Debug)]
+pub(crate) enum PulseWish<'fd> {
+    Nobody,
+    /// This process and what it becomes or starts.
+    Us,
+    /// Whoever has this description of the pulse file open.
+    Bearer(BorrowedFd<'fd>),
+}
+
+/// A lock that was taken.
+#[derive(Debug)]
+pub(crate) struct Acquired {
+    pub(crate) record: Record,
+    /// `None`: not asked for, or the file system has no such locks.
+    pub(crate) pulse: Option<Pulse>,
+    /// The dead owner's record that was in its place.
+    pub(crate) reclaimed: Option<Record>,
+    /// What a person should know.
+    pub(crate) said: Vec<String>,
+}
+
+/// What an attempt to acquire came to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Acquired(Box<Acquired>),
+    /// LIVE, or UNKNOWN: not taken, and why.
+    NotTaken(Judged),
+}
+
+/// One pass through the guard.
+enum Pass {
+    Done(Box<Outcome>),
+    /// Something changed under us: look again.
+    Again,
+}
+
+/// What earlier passes left behind.
+#[derive(Default)]
+struct Progress {
+    /// A record we placed before the guard was taken away.
+    placed: Option<Record>,
+    pulse: Option<Pulse>,
+    reclaimed: Option<Record>,
+    said: Vec<String>,
+}
+
+impl Store {
+    /// Takes the lock if it is free or its owner is proved dead.
+    ///
+    /// # Errors
+    /// DATAERR for a newer record, UNAVAILABLE for a stuck guard, and what the system answers. After an
+    /// error nothing is held and a live record is untouched.
+    pub(crate) fn acquire(&self, name: &LockName, request: &Request<'_>) -> Result<Outcome, Error> {
+        if !self.fixed().proc_is_ours {
+            return Err(Error::new(
+                Kind::CannotTell,
+                "/proc is missing or describes another pid namespace, so an owner could not be verified",
+            )
+            .hint("mount a /proc of this namespace (unshare --mount-proc)"));
+        }
+        let mut progress = Progress::default();
+        for _ in 0..ATTEMPTS {
+            match self.pass(name, request, &mut progress)? {
+                Pass::Done(outcome) => return Ok(*outcome),
+                Pass::Again => {}
+            }
+        }
+        Err(Error::new(
+            Kind::System,
+            format!("{name}: its files in {} keep changing under us", self.path().display()),
+        )
+        .hint("is something cleaning that directory?"))
+    }
+
+    fn pass(&self, name: &LockName, request: &Request<'_>, progress: &mut Progress) -> Result<Pass, Error> {
+        let guard = self.guard(name)?;
+        let guard_token = guard.token().map_err(|error| self.guard_error(name, &error))?;
+        let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+        if let (Some(placed), Some(stored)) = (&progress.placed, found.stored())
+            && record::bytes(placed) == stored.bytes
+        {
+            return self.adopt(name, &guard, guard_token, placed.clone(), progress);
+        }
+        let judged = self.judge(name, found);
+        match judged.state() {
+            State::Live(_) | State::Unknown(_) => return Ok(Pass::Done(Box::new(Outcome::NotTaken(judged)))),
+            State::Newer(schema) => return Err(newer(name, self, *schema)),
+            State::Corrupt(why) => {
+                if !self.set_aside(name, why, file.as_ref(), progress)? {
+                    return Ok(Pass::Again);
+                }
+            }
+            State::Free | State::Dead => {}
+        }
+        if judged.state() == &State::Dead {
+            progress.reclaimed = judged.record().cloned();
+        }
+        if guard_token == GuardToken::Garbage {
+            progress
+                .said
+                .push(format!("{name}: its guard held no token of ours; the clock and the record decide"));
+        }
+        let last = judged.record().map(|record| record.token);
+        let token = next(guard_token, last, clock::wall())
+            .ok_or_else(|| Error::new(Kind::Bug, format!("{name}: no tokens are left")))?;
+        guard.write_token(token).map_err(|error| self.guard_error(name, &error))?;
+        progress.pulse = self.take_pulse(name, token, &request.pulse, progress)?;
+        let record = self.fresh(name, token, request);
+        let bytes = record::bytes(&record);
+        // A corrupt one was set aside already; its file is not in the way any more.
+        let old = file.filter(|_| judged.record().is_some());
+        self.place(name, &guard, old.as_ref(), record, &bytes, progress)
+    }
+
+    /// Puts the record in place, reads it back, and makes sure that the guard still is the guard.
+    fn place(
+        &self,
+        name: &LockName,
+        guard: &Guard<'_>,
+        old: Option<&File>,
+        record: Record,
+        bytes: &[u8],
+        progress: &mut Progress,
+    ) -> Result<Pass, Error> {
+        let failed = |error: std::io::Error| self.record_error(name, &error);
+        if !record_file::place(self.shelf(), name.as_str(), old, bytes).map_err(failed)? {
+            return Ok(Pass::Again);
+        }
+        progress.placed = Some(record.clone());
+        let (found, _) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+        let same = found.stored().is_some_and(|stored| stored.bytes == bytes);
+        if same && guard.is_current().map_err(|error| self.guard_error(name, &error))? {
+            return Ok(self.acquired(name, record, progress));
+        }
+        Ok(Pass::Again)
+    }
+
+    /// Our record stands, but the guard it was written under is gone: its successor gets the token.
+    fn adopt(
+        &self,
+        name: &LockName,
+        guard: &Guard<'_>,
+        last: GuardToken,
+        record: Record,
+        progress: &mut Progress,
+    ) -> Result<Pass, Error> {
+        let failed = |error: std::io::Error| self.guard_error(name, &error);
+        if last.number().unwrap_or(0) < record.token {
+            guard.write_token(record.token).map_err(failed)?;
+            if guard.token().map_err(failed)? != GuardToken::Last(record.token) {
+                return Ok(Pass::Again);
+            }
+        }
+        if guard.is_current().map_err(failed)? {
+            Ok(self.acquired(name, record, progress))
+        } else {
+            Ok(Pass::Again)
+        }
+    }
+
+    fn acquired(&self, name: &LockName, record: Record, progress: &mut Progress) -> Pass {
+        let mut events = Vec::new();
+        if let Some(ended) = &progress.reclaimed {
+            events.push(end_of(name, ended));
+        }
+        events.push(Event { detail: record.note.clone(), ..event_of("acquired", name, &record) });
+        self.log(name, &events);
+        Pass::Done(Box::new(Outcome::Acquired(Box::new(Acquired {
+            record,
+            pulse: progress.pulse.take(),
+            reclaimed: progress.reclaimed.take(),
+            said: std::mem::take(&mut progress.said),
+        }))))
+    }
+
+    fn take_pulse(
+        &self,
+        name: &LockName,
+        token: u64,
+        wish: &PulseWish<'_>,
+        progress: &mut Progress,
+    ) -> Result<Option<Pulse>, Error> {
+        let failed = |error: std::io::Error| {
+            Error::new(
+                Kind::System,
+                format!("{}/{name}.pulse: {}", self.path().display(), crate::error::reason(&error)),
+            )
+            .hint("nothing was run; --owner-only does without it")
+        };
+        let supported = match wish {
+            PulseWish::Nobody => return Ok(None),
+            PulseWish::Bearer(fd) => pulse::lock_through(fd, token).map_err(failed)?,
+            PulseWish::Us => {
+                let fd = pulse::open(self.shelf(), name.as_str()).map_err(failed)?;
+                match pulse::lock(fd, token).map_err(failed)? {
+                    Left::Pulse(pulse) => return Ok(Some(pulse)),
+                    Left::Unsupported => false,
+                }
+            }
+        };
+        if !supported {
+            progress
+                .said
+                .push(format!("{name}: this file system has no open-file-description locks, so no pulse"));
+        }
+        Ok(None)
+    }
+
+    fn fresh(&self, name: &LockName, token: u64, request: &Request<'_>) -> Record {
+        let host = HostIdentity {
+            boottime_us: clock::boottime_us(),
+            state_id: self.state.state_id().ok(),
+            ..self.fixed().host.clone()
+        };
+        Record {
+            schema: SCHEMA,
+            kind: self.kind.to_owned(),
+            name: name.as_str().to_owned(),
+            token,
+            owners: request.owners.clone(),
+            host,
+            acquired_at: clock::wall().rfc3339(),
+            last_tick: None,
+            note: request.note.clone(),
+            released_at: None,
+            attrs: request.attrs.clone(),
+        }
+    }
+
+    /// Moves a corrupt record away; `false`: it changed meanwhile.
+    fn set_aside(
+        &self,
+        name: &LockName,
+        why: &str,
+        file: Option<&File>,
+        progress: &mut Progress,
+    ) -> Result<bool, Error> {
+        let Some(file) = file else { return Ok(false) };
+        let aside = record_file::set_aside(self.shelf(), name.as_str(), file)
+            .map_err(|error| self.record_error(name, &error))?;
+        let Some(aside) = aside else { return Ok(false) };
+        let line = format!(
+            "{name}: its record was corrupt ({why}) and is kept as {}/{aside}",
+            self.path().display()
+        );
+        self.log(
+            name,
+            &[Event {
+                detail: Some(line.clone()),
+                ..Event::new("set-aside", clock::wall().rfc3339(), name.as_str())
+            }],
+        );
+        progress.said.push(line);
+        Ok(true)
+    }
+
+    fn guard_error(&self, name: &LockName, error: &std::io::Error) -> Error {
+        // Whatever the reason: a guard that cannot be written means that nothing was changed.
+        Error::new(
+            Kind::CannotCreate,
+            format!("{}/{name}.guard: {}", self.path().display(), crate::error::reason(error)),
+        )
+    }
+}
+
+/// How an owner's end is called: normal for a `run`, and a missed release for an `acquire`.
+fn end_of(name: &LockName, ended: &Record) -> Event {
+    let word = if ended.via() == Some(VIA_ACQUIRE) { "reclaimed" } else { "ended" };
+    let held = ended.since().and_then(|since| since.age(clock::wall()));
+    Event { held_s: held.map(|held| held.as_secs()), ..event_of(word, name, ended) }
+}
+
+/// A record that a newer version wrote.
+pub(crate) fn newer(name: &LockName, store: &Store, schema: u64) -> Error {
+    Error::new(
+        Kind::NewerRecord,
+        format!(
+            "{name}: {}/{name}.json has schema {schema}, and this version knows {SCHEMA}",
+            store.path().display()
+        ),
+    )
+    .hint("use the newer version; nothing was touched")
+}

@@ -1,0 +1,128 @@
+//! Changing a record that stands: release, and whatever else its owner may write.
+
+use super::acquire::newer;
+use super::{Store, event_of};
+use crate::error::{Error, Kind};
+use crate::model::name::LockName;
+use crate::model::observation::Found;
+use crate::model::record::Stored;
+use crate::os::dir::Opened;
+use crate::os::{clock, record_file};
+use crate::verdict::ownership::{Ownership, Right, ownership};
+use rustix::fs::OFlags;
+use serde_json::json;
+
+/// How often to start over when the record changes under us.
+const ATTEMPTS: usize = 5;
+
+/// How a release ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Released {
+    Now,
+    /// It was released under this token before.
+    Before,
+    /// The disk is full, so the record was removed instead of marked.
+    ByRemoving,
+}
+
+/// What to do with a record that is the caller's.
+pub(crate) enum Change {
+    /// Write these bytes in its place.
+    Write(Vec<u8>),
+    /// Leave it.
+    Keep,
+    /// Take it away.
+    Remove,
+}
+
+impl Store {
+    /// Gives a lock back.
+    ///
+    /// # Errors
+    /// NOPERM when it is not the caller's (the file is untouched), and what the system answers.
+    pub(crate) fn release(&self, name: &LockName, right: &Right) -> Result<Released, Error> {
+        let released_at = json!(clock::wall().rfc3339());
+        let mark = |stored: &Stored| Change::Write(stored.patched(&[("released_at", released_at.clone())]));
+        let (released, stored) = match self.change(name, right, mark) {
+            Ok(Some(stored)) => (Released::Now, stored),
+            Ok(None) => return Ok(Released::Before),
+            Err(error) if error.kind() == Kind::CannotCreate => {
+                match self.change(name, right, |_| Change::Remove)? {
+                    Some(stored) => (Released::ByRemoving, stored),
+                    None => return Ok(Released::Before),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        self.log(name, &[event_of("released", name, &stored.record)]);
+        Ok(released)
+    }
+
+    /// Changes the caller's record under the guard. Gives the record as it was, or `None`
+    /// when it was released before.
+    ///
+    /// # Errors
+    /// NOPERM when it is not the caller's, DATAERR, UNAVAILABLE, and what the system answers.
+    pub(crate) fn change(
+        &self,
+        name: &LockName,
+        right: &Right,
+        change: impl Fn(&Stored) -> Change,
+    ) -> Result<Option<Stored>, Error> {
+        if self.never_held(name) {
+            return Err(not_owner(name, &format!("never held in {}", self.path().display())));
+        }
+        let failed = |error: std::io::Error| self.record_error(name, &error);
+        for _ in 0..ATTEMPTS {
+            let guard = self.guard(name)?;
+            let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+            self.owned(name, &found, guard.token().ok(), right)?;
+            let (Found::Record(stored), Some(file)) = (found, file) else { return Ok(None) };
+            if stored.record.released_at.is_some() {
+                return Ok(None);
+            }
+            let done = match change(&stored) {
+                Change::Keep => true,
+                Change::Write(bytes) => {
+                    record_file::replace(self.shelf(), name.as_str(), &file, &bytes).map_err(failed)?
+                }
+                Change::Remove => record_file::remove(self.shelf(), name.as_str(), &file).map_err(failed)?,
+            };
+            if done {
+                return Ok(Some(*stored));
+            }
+        }
+        Err(Error::new(Kind::System, format!("{name}: its record keeps changing under us")))
+    }
+
+    /// Checks a right against what was found.
+    ///
+    /// # Errors
+    /// NOPERM, DATAERR or UNAVAILABLE.
+    pub(crate) fn owned(
+        &self,
+        name: &LockName,
+        found: &Found,
+        guard: Option<crate::model::token::GuardToken>,
+        right: &Right,
+    ) -> Result<(), Error> {
+        match ownership(found, guard, right) {
+            Ownership::Mine | Ownership::AlreadyReleased => Ok(()),
+            Ownership::NotMine(whose) => Err(not_owner(name, &whose)),
+            Ownership::Unclear(why) => Err(Error::new(Kind::CannotTell, format!("{name}: {why}"))),
+            Ownership::Newer(schema) => Err(newer(name, self, schema)),
+        }
+    }
+
+    /// Neither record nor guard: nothing to change, and nothing to create for it.
+    fn never_held(&self, name: &LockName) -> bool {
+        let missing =
+            |file: String| matches!(self.shelf().open_file(&file, OFlags::RDONLY), Ok(Opened::Missing));
+        missing(format!("{name}.json")) && missing(format!("{name}.guard"))
+    }
+}
+
+/// The refusal to whoever does not own it.
+pub(crate) fn not_owner(name: &LockName, whose: &str) -> Error {
+    Error::new(Kind::NotOwner, format!("{name} is not yours: {whose}")).hint("nothing was changed")
+}

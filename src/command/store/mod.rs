@@ -1,0 +1,284 @@
+//! The store of owner records on this machine: what stands there, judged; taking,
+//! giving back, changing. The seam for an engine beyond one machine lies here:
+//! commands speak to a [`Store`] and never to files.
+
+mod acquire;
+mod change;
+
+pub(crate) use acquire::{Acquired, Outcome, PulseWish, Request, newer};
+pub(crate) use change::{Change, Released, not_owner};
+
+use crate::env;
+use crate::error::{Error, Kind};
+use crate::model::event::Event;
+use crate::model::host::HostIdentity;
+use crate::model::name::LockName;
+use crate::model::observation::{Found, Here, OwnerFacts, PulseFacts};
+use crate::model::record::Record;
+use crate::os::dir::Dir;
+use crate::os::guard::{Guard, Taking};
+use crate::os::state_dir::{self, StateDir};
+use crate::os::{clock, host, log_file, observe, proc, pulse, record_file};
+use crate::verdict::liveness::{Judgement, Scope, State, judge, scope};
+use std::cell::OnceCell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long others may stay in the middle of a change.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where to find the state directory, as typed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Where {
+    /// `--dir`.
+    pub(crate) dir: Option<PathBuf>,
+    /// `--user`: read another user's locks.
+    pub(crate) user: Option<String>,
+}
+
+impl Where {
+    /// Resolves it with the environment and the system.
+    pub(crate) fn place(&self) -> Result<crate::model::place::Place, Error> {
+        state_dir::place(
+            self.dir.clone(),
+            env::value(env::name::DIR).map(PathBuf::from),
+            self.user.as_deref(),
+        )
+    }
+}
+
+/// One folder of records: `locks`, or `claims/<tracker>`.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) state: StateDir,
+    shelf: Dir,
+    log: Option<Dir>,
+    /// `kind` of its records.
+    kind: &'static str,
+    fixed: OnceCell<Fixed>,
+}
+
+/// What does not change while we run.
+#[derive(Debug)]
+struct Fixed {
+    host: HostIdentity,
+    proc_is_ours: bool,
+    pidfs: bool,
+}
+
+/// A record with its verdict.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) found: Found,
+    pub(crate) judgement: Judgement,
+}
+
+impl Judged {
+    /// The record, where there is one that parses.
+    pub(crate) fn record(&self) -> Option<&Record> {
+        self.found.stored().map(|stored| &stored.record)
+    }
+
+    /// The verdict.
+    pub(crate) fn state(&self) -> &State {
+        &self.judgement.state
+    }
+}
+
+impl Store {
+    /// Opens the folder `path` (`["locks"]`, `["claims", tracker]`) of the state directory.
+    /// `None`: it does not exist, so nothing was ever held there (only without `create`).
+    pub(crate) fn open(
+        wish: &Where,
+        path: &[&str],
+        kind: &'static str,
+        create: bool,
+    ) -> Result<Option<Self>, Error> {
+        let place = wish.place()?;
+        let Some(state) = StateDir::open(place, create)? else { return Ok(None) };
+        let mut shelf: Option<Dir> = None;
+        for step in path {
+            let parent = shelf.as_ref().unwrap_or(&state.dir);
+            shelf = match parent.sub(step, create) {
+                Ok(dir) => Some(dir),
+                Err(error) if !create && error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => {
+                    return Err(Error::io(&format!("directory {}/{step}", parent.path().display()), &error));
+                }
+            };
+        }
+        let shelf = shelf.ok_or_else(|| Error::new(Kind::Bug, "a store without a folder"))?;
+        // A log that cannot be had never changes an outcome.
+        let log = state.dir.sub("log", create).ok();
+        Ok(Some(Self { state, shelf, log, kind, fixed: OnceCell::new() }))
+    }
+
+    /// The folder of the records, for messages.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.shelf.path()
+    }
+
+    /// The open folder, for whoever waits on it.
+    pub(crate) fn shelf(&self) -> &Dir {
+        &self.shelf
+    }
+
+    /// Are we in a pid namespace other than the initial one?
+    pub(crate) fn in_container(&self) -> bool {
+        self.fixed().host.pid_ns.is_some_and(|inode| inode != crate::model::host::INITIAL_PID_NS)
+    }
+
+    fn fixed(&self) -> &Fixed {
+        self.fixed.get_or_init(|| Fixed {
+            host: host::identity(),
+            proc_is_ours: proc::is_ours(),
+            pidfs: host::myself().is_ok_and(|me| me.pidfs_ino.is_some()),
+        })
+    }
+
+    /// Ourselves, with a "now" that is later than everything read before the call.
+    fn here(&self, record: Option<&Record>) -> Here {
+        let fixed = self.fixed();
+        let foreign = record.is_some_and(|record| record.host.pid_ns != fixed.host.pid_ns);
+        Here {
+            host: HostIdentity { boottime_us: clock::boottime_us(), ..fixed.host.clone() },
+            proc_is_ours: fixed.proc_is_ours,
+            local: self.state.local,
+            network: self.state.network,
+            private: self.state.private,
+            // Costs a reading of mountinfo, and matters only for records from elsewhere.
+            sees_everybody: foreign && host::sees_everybody(),
+            pidfs: fixed.pidfs,
+        }
+    }
+
+    /// What stands under a name, judged, without a lock and without writing.
+    pub(crate) fn look(&self, name: &LockName) -> Judged {
+        self.judge(name, record_file::read(&self.shelf, name.as_str(), self.kind))
+    }
+
+    /// Judges what was read just before.
+    fn judge(&self, name: &LockName, found: Found) -> Judged {
+        let (here, owners) = self.facts(&found);
+        let mut judgement = judge(&found, &here, &owners, PulseFacts::Free);
+        if !matches!(judgement.state, State::Live(_) | State::Free | State::Newer(_)) {
+            let token = found.stored().map(|stored| stored.record.token);
+            let pulse = pulse::ask(&self.shelf, name.as_str(), token);
+            judgement = judge(&found, &here, &owners, pulse);
+        }
+        Judged { found, judgement }
+    }
+
+    /// Judges identity alone: the pulse is not asked.
+    pub(crate) fn judge_identity(&self, found: &Found) -> Judgement {
+        let (here, owners) = self.facts(found);
+        judge(found, &here, &owners, PulseFacts::Free)
+    }
+
+    fn facts(&self, found: &Found) -> (Here, Vec<OwnerFacts>) {
+        let record =
+            found.stored().map(|stored| &stored.record).filter(|record| record.released_at.is_none());
+        let here = self.here(record);
+        let owners = record.map_or_else(Vec::new, |record| match scope(record, &here) {
+            Scope::ByNumber => {
+                record.owners.iter().map(|owner| observe::by_number(owner, here.pidfs)).collect()
+            }
+            Scope::Search => observe::by_search(&record.owners),
+            Scope::Restarted(_) | Scope::Private | Scope::Unclear(_) => {
+                vec![OwnerFacts::NotLooked; record.owners.len()]
+            }
+        });
+        (here, owners)
+    }
+
+    /// Processes that carry the pulse of a token.
+    pub(crate) fn carriers(&self, name: &LockName, token: Option<u64>) -> crate::os::fdinfo::Holders {
+        pulse::carriers(&self.shelf, name.as_str(), token)
+    }
+
+    /// Every name with a record, sorted.
+    pub(crate) fn names(&self) -> Result<Vec<LockName>, Error> {
+        let mut names = record_file::names(&self.shelf)
+            .map_err(|error| Error::io(&format!("directory {}", self.shelf.path().display()), &error))?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Writes to the log of a name; a log that cannot be written changes nothing.
+    pub(crate) fn log(&self, name: &LockName, events: &[Event]) {
+        self.log_as(name.as_str(), events);
+    }
+
+    /// As [`Store::log`], also under a name that no lock can have.
+    pub(crate) fn log_as(&self, name: &str, events: &[Event]) {
+        if let Some(log) = &self.log {
+            drop(log_file::append(log, name, events));
+        }
+    }
+
+    /// Counts a refusal or skip in the log.
+    pub(crate) fn log_turned_away(
+        &self,
+        name: &LockName,
+        event: &Event,
+    ) -> Option<crate::model::event::Turned> {
+        log_file::add_turned_away(self.log.as_ref()?, name.as_str(), event).ok()
+    }
+
+    /// The log of a name, oldest first.
+    pub(crate) fn read_log(&self, name: &str) -> Vec<Event> {
+        self.log.as_ref().and_then(|log| log_file::read(log, name).ok()).unwrap_or_default()
+    }
+
+    /// Every name with a log, sorted.
+    pub(crate) fn logged_names(&self) -> Vec<String> {
+        let names = self.log.as_ref().and_then(|log| log.names().ok()).unwrap_or_default();
+        let mut names: Vec<String> = names
+            .into_iter()
+            .filter_map(|name| Some(name.to_str()?.strip_suffix(".jsonl")?.to_owned()))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Takes the guard of a name.
+    fn guard(&self, name: &LockName) -> Result<Guard<'_>, Error> {
+        let shown = || format!("{}/{name}.guard", self.shelf.path().display());
+        match Guard::take(&self.shelf, name.as_str(), PATIENCE) {
+            Ok(Taking::Won(guard)) => Ok(guard),
+            Ok(Taking::NotAFile(what)) => {
+                Err(Error::new(Kind::CannotCreate, format!("{} is {what}", shown()))
+                    .hint("move it away; it must be a regular file of ours"))
+            }
+            Ok(Taking::Stuck(pids)) => Err(stuck(name, &pids)),
+            Err(error) => Err(Error::io(&shown(), &error)),
+        }
+    }
+
+    fn record_error(&self, name: &LockName, error: &std::io::Error) -> Error {
+        Error::io(&format!("{}/{name}.json", self.shelf.path().display()), error)
+    }
+}
+
+/// The event of a record's token and first owner.
+pub(crate) fn event_of(event: &str, name: &LockName, record: &Record) -> Event {
+    let owner = record.owners.first();
+    Event {
+        token: Some(record.token),
+        pid: owner.map(|owner| owner.pid),
+        comm: owner.map(|owner| owner.comm.clone()),
+        ..Event::new(event, clock::wall().rfc3339(), name.as_str())
+    }
+}
+
+fn stuck(name: &LockName, pids: &[u32]) -> Error {
+    let who = match pids {
+        [pid, ..] => {
+            let state = proc::stat(*pid).map_or('?', |stat| stat.state);
+            format!("pid {pid} (state {state}) is in the middle of a change")
+        }
+        [] => "somebody is in the middle of a change".to_owned(),
+    };
+    Error::new(Kind::GuardStuck, format!("{name}: {who}, for more than {}s", PATIENCE.as_secs()))
+        .hint("if it is stopped, let it go on: kill -CONT PID")
+}

@@ -1,0 +1,235 @@
+//! What people are told about a holder: one line for 3 am, and the object for `--json`.
+
+use super::store::{Judged, Store};
+use crate::error::{Error, Kind};
+use crate::model::duration;
+use crate::model::identity::ProcessIdentity;
+use crate::model::name::LockName;
+use crate::model::record::Record;
+use crate::model::time::WallTime;
+use crate::os::{clock, proc};
+use crate::report::escape;
+use crate::verdict::liveness::{Holder, State};
+use serde_json::{Value, json};
+
+/// How much of a name, a command line or a directory is shown, characters.
+const SHOWN: usize = 120;
+
+/// A process as people call it: `pid 812 (pi, uid 1000)`.
+pub(crate) fn process(owner: &ProcessIdentity) -> String {
+    format!("pid {} ({}, uid {})", owner.pid, escape(owner.comm.as_bytes(), SHOWN), owner.uid)
+}
+
+/// ` since 2026-11-29 09:12:04 UTC, 14m`, or that the clock moved.
+fn since(record: &Record) -> String {
+    let Some(since) = record.since() else { return String::new() };
+    match since.age(clock::wall()) {
+        Some(age) => format!(" since {}, {}", since.show(), duration::show(age)),
+        None => format!(" since {} (in the future: the clock moved)", since.show()),
+    }
+}
+
+/// `3d`, for a record whose owner cannot be judged.
+fn age(record: &Record) -> String {
+    record
+        .since()
+        .and_then(|since| since.age(clock::wall()))
+        .map_or_else(|| "of unknown age".to_owned(), |age| format!("{} old", duration::show(age)))
+}
+
+/// The refusal of a live holder, without the program's name.
+pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Holder) -> String {
+    let Some(record) = judged.record() else {
+        let who = carrier(store, name, None);
+        return format!("{name}: its record is corrupt, but {who} still holds the lock; token unknown");
+    };
+    let who = match holder {
+        Holder::Owner(place) => {
+            let owner = record.owners.get(place).or(record.owners.first());
+            let stopped = owner
+                .and_then(|owner| proc::stat(owner.pid).ok())
+                .is_some_and(|stat| matches!(stat.state, 'T' | 't'));
+            format!(
+                "is held by {}{}",
+                owner.map_or_else(|| "nobody".into(), process),
+                if stopped { ", which is stopped (state T)," } else { "" }
+            )
+        }
+        Holder::Descendant => {
+            let owner = record.owners.first().map_or(0, |owner| owner.pid);
+            format!(
+                "is held: owner {owner} ended; {}, started by it, holds the lock",
+                carrier(store, name, Some(record.token))
+            )
+        }
+    };
+    let note = record
+        .note
+        .as_ref()
+        .map_or_else(String::new, |note| format!("; note: {}", escape(note.as_bytes(), SHOWN)));
+    format!("{name} {who}{}; token {}{note}", since(record), record.token)
+}
+
+/// Is the holder stopped? Said also under `-q`.
+pub(crate) fn is_stopped(judged: &Judged, holder: Holder) -> bool {
+    let Holder::Owner(place) = holder else { return false };
+    let owner = judged.record().and_then(|record| record.owners.get(place));
+    owner.and_then(|owner| proc::stat(owner.pid).ok()).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
+}
+
+/// Who carries the pulse: `913 (node)`.
+fn carrier(store: &Store, name: &LockName, token: Option<u64>) -> String {
+    let carriers = store.carriers(name, token).pids;
+    let shown: Vec<String> = carriers
+        .iter()
+        .take(3)
+        .map(|pid| {
+            let comm =
+                proc::stat(*pid).map_or_else(|_| "?".into(), |stat| escape(stat.comm.as_bytes(), SHOWN));
+            format!("{pid} ({comm})")
+        })
+        .collect();
+    match shown.len() {
+        0 => "a process that cannot be seen from here".to_owned(),
+        _ if carriers.len() > shown.len() => {
+            format!("{} and {} more", shown.join(", "), carriers.len() - shown.len())
+        }
+        _ => shown.join(", "),
+    }
+}
+
+/// Why a lock was not taken, as the error of the command.
+pub(crate) fn refusal(store: &Store, name: &LockName, judged: &Judged) -> Error {
+    match judged.state() {
+        State::Live(holder) => Error::new(Kind::Held, held(store, name, judged, *holder)),
+        State::Unknown(doubt) => {
+            let Some(record) = judged.record() else {
+                return Error::new(
+                    Kind::CannotTell,
+                    format!("{name}: {}/{name}.json: {}", store.path().display(), doubt.reason()),
+                )
+                .hint("move it away if it is not wanted");
+            };
+            let owner = record.owners.first().map_or(0, |owner| owner.pid);
+            Error::new(
+                Kind::UnknownOwner,
+                format!(
+                    "{name}: cannot tell whether pid {owner} still runs ({}, {})",
+                    doubt.reason(),
+                    age(record)
+                ),
+            )
+            .hint(format!("if it does not: orion-lock break --token {} {name}", record.token))
+        }
+        State::Newer(schema) => super::store::newer(name, store, *schema),
+        State::Free | State::Dead | State::Corrupt(_) => {
+            Error::new(Kind::Bug, format!("{name} was free and was not taken"))
+        }
+    }
+}
+
+/// What `/proc` knows of the holder at this moment; shown, never stored.
+pub(crate) fn process_now(pid: u32) -> Value {
+    let joined = proc::cmdline(pid).ok().map(|args| escape(&args.join(&b' '), SHOWN));
+    let link = |file: &str| {
+        let target = std::fs::read_link(proc::path(pid, file)).ok()?;
+        Some(escape(std::os::unix::ffi::OsStrExt::as_bytes(target.as_os_str()), SHOWN))
+    };
+    let unit = std::fs::read_to_string(proc::path(pid, "cgroup")).ok().and_then(|text| {
+        let path = text.lines().rev().find_map(|line| line.splitn(3, ':').nth(2).map(str::to_owned))?;
+        let unit =
+            path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope"))?.to_owned();
+        Some(escape(unit.as_bytes(), SHOWN))
+    });
+    let mut now = serde_json::Map::new();
+    let stat = proc::stat(pid).ok();
+    let state = stat.as_ref().map(|stat| stat.state.to_string());
+    let tty = stat.as_ref().and_then(|stat| terminal(stat.tty_nr));
+    for (key, value) in
+        [("command", joined), ("cwd", link("cwd")), ("tty", tty), ("state", state), ("unit", unit)]
+    {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            now.insert(key.into(), json!(value));
+        }
+    }
+    Value::Object(now)
+}
+
+/// A controlling terminal's name from its device number (proc_pid_stat(5)).
+fn terminal(tty_nr: i32) -> Option<String> {
+    let number = u32::try_from(tty_nr).ok().filter(|number| *number != 0)?;
+    let (major, minor) = (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
+    Some(match major {
+        136..=143 => format!("pts/{}", (major - 136) * 256 + minor),
+        4 if minor < 64 => format!("tty{minor}"),
+        _ => format!("{major}:{minor}"),
+    })
+}
+
+/// The word for a state in output.
+pub(crate) fn word(state: &State) -> &'static str {
+    match state {
+        State::Free => "free",
+        State::Live(_) => "held",
+        State::Dead => "free",
+        State::Unknown(_) => "unknown",
+        State::Newer(_) => "newer",
+        State::Corrupt(_) => "corrupt",
+    }
+}
+
+/// A lock as a JSON object (without `schema`).
+pub(crate) fn object(store: &Store, name: &LockName, judged: &Judged) -> Value {
+    let mut object = json!({"name": name.as_str(), "state": word(judged.state())});
+    if let State::Unknown(doubt) = judged.state() {
+        object["reason"] = json!(doubt.reason());
+    }
+    if let State::Corrupt(why) = judged.state() {
+        object["reason"] = json!(why);
+    }
+    if let Some(record) = judged.record() {
+        object["token"] = json!(record.token);
+        object["since"] = json!(record.acquired_at);
+        object["since_s"] = json!(record.since().map(WallTime::seconds));
+        object["owners"] = json!(record.owners);
+        object["hostname"] = json!(record.host.hostname);
+        object["via"] = json!(record.via());
+        if let Some(note) = &record.note {
+            object["note"] = json!(note);
+        }
+        if let Some(at) = &record.released_at {
+            object["released_at"] = json!(at);
+        }
+        if let Some(tick) = &record.last_tick {
+            object["last_tick"] = json!(tick.utc);
+            object["tick_every_s"] = json!(tick.every_s);
+        }
+        if let State::Live(holder) = judged.state() {
+            let pids = match holder {
+                Holder::Owner(place) => {
+                    record.owners.get(*place).map(|owner| vec![owner.pid]).unwrap_or_default()
+                }
+                Holder::Descendant => store.carriers(name, Some(record.token)).pids,
+            };
+            let holders: Vec<Value> = pids
+                .iter()
+                .map(|pid| {
+                    let mut holder = json!({"pid": pid});
+                    if let Ok(stat) = proc::stat(*pid) {
+                        holder["comm"] = json!(stat.comm);
+                    }
+                    if let (Some(holder), Some(now)) =
+                        (holder.as_object_mut(), process_now(*pid).as_object_mut())
+                    {
+                        holder.append(now);
+                    }
+                    holder
+                })
+                .collect();
+            object["held_through"] =
+                json!(if matches!(holder, Holder::Owner(_)) { "owner" } else { "descendant" });
+            object["holders"] = json!(holders);
+        }
+    }
+    object
+}

@@ -1,0 +1,164 @@
+//! Which ancestor owns what `acquire` takes. No guess: a person or a script says who.
+
+use crate::model::ancestor::Ancestor;
+
+/// What was said about the owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Pid(u32),
+    Name(String),
+}
+
+impl Wish {
+    /// Digits are a pid, anything else a name.
+    pub(crate) fn parse(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Pid)
+    }
+}
+
+/// Picks the owner among the caller's ancestors (parent first). `short_lived` allows a one-shot shell.
+///
+/// # Errors
+/// What is wrong with the wish and what to type instead.
+pub(crate) fn pick<'a>(
+    wish: &Wish,
+    ancestors: &'a [Ancestor],
+    short_lived: bool,
+) -> Result<&'a Ancestor, (String, String)> {
+    let owner = match wish {
+        Wish::Pid(pid) => ancestors
+            .iter()
+            .find(|ancestor| ancestor.pid == *pid)
+            .ok_or_else(|| (format!("pid {pid} is not a caller of this command"), hint(ancestors)))?,
+        Wish::Name(name) => by_name(name, ancestors)?,
+    };
+    if owner.is_one_shot() && !short_lived {
+        return Err((
+            format!("{} is a one-shot shell, gone when this call returns", owner.show()),
+            format!("{}, or --short-lived if that is meant", hint(ancestors)),
+        ));
+    }
+    Ok(owner)
+}
+
+fn by_name<'a>(name: &str, ancestors: &'a [Ancestor]) -> Result<&'a Ancestor, (String, String)> {
+    let called: Vec<&Ancestor> = ancestors.iter().filter(|ancestor| ancestor.is_called(name)).collect();
+    let owner = match called.as_slice() {
+        [] => return Err((format!("no caller of this command is called {name}"), hint(ancestors))),
+        [one] => *one,
+        several => {
+            let list: Vec<String> = several.iter().map(|ancestor| ancestor.show()).collect();
+            return Err((
+                format!("several callers are called {name}: {}", list.join(", ")),
+                format!("name one by number: --owner {}", several[0].pid),
+            ));
+        }
+    };
+    if owner.is_shared_daemon() {
+        return Err((
+            format!("{} is a daemon that other sessions share", owner.show()),
+            format!("if it is meant, give its number: --owner {}", owner.pid),
+        ));
+    }
+    Ok(owner)
+}
+
+/// The line to type: the script itself, or the long-lived callers by name.
+pub(crate) fn hint(ancestors: &[Ancestor]) -> String {
+    let lasting: Vec<String> = ancestors
+        .iter()
+        .filter(|ancestor| ancestor.pid > 1 && !ancestor.is_one_shot() && !ancestor.is_shared_daemon())
+        .take(3)
+        .map(|ancestor| {
+            let handle = ancestor.handle();
+            let unique = ancestors.iter().filter(|other| other.is_called(&handle)).count() == 1;
+            let plain = !handle.contains(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c));
+            let who = if unique && plain { handle } else { ancestor.pid.to_string() };
+            format!("{}: --owner {who}", ancestor.show())
+        })
+        .collect();
+    let script = "in a script: --owner $$ ($BASHPID in a subshell)";
+    if lasting.is_empty() { script.to_owned() } else { format!("{script}, or {}", lasting.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ancestor(pid: u32, args: &[&str]) -> Ancestor {
+        let name = args[0].rsplit('/').next().unwrap_or_default().trim_start_matches('-').to_owned();
+        Ancestor {
+            pid,
+            comm: name.clone(),
+            exe: Some(name),
+            args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+            tty_nr: 34816,
+            under_manager: false,
+        }
+    }
+
+    fn chain() -> Vec<Ancestor> {
+        vec![
+            ancestor(50, &["/bin/bash", "-c", "orion-lock acquire"]),
+            ancestor(40, &["node", "/opt/claude/claude.js"]),
+            ancestor(30, &["bash", "/srv/fire.sh", "x"]),
+            ancestor(20, &["-bash"]),
+            Ancestor { tty_nr: 0, under_manager: true, ..ancestor(10, &["sshd"]) },
+        ]
+    }
+
+    fn pid(wish: &str) -> Result<u32, String> {
+        pick(&Wish::parse(wish), &chain(), false)
+            .map(|a| a.pid)
+            .map_err(|(what, hint)| format!("{what}; {hint}"))
+    }
+
+    #[test]
+    fn an_owner_is_an_ancestor_by_number_or_unique_name() {
+        assert_eq!(pid("30"), Ok(30));
+        assert_eq!(pid("fire.sh"), Ok(30));
+        assert_eq!(pid("claude.js"), Ok(40));
+        assert_eq!(pid("node"), Ok(40));
+        assert_eq!(pid("10"), Ok(10), "a daemon by number is meant");
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_the_line_to_type() {
+        for (wish, expected) in [
+            ("99", "not a caller"),
+            ("vim", "no caller of this command is called vim"),
+            ("50", "one-shot shell"),
+            ("bash", "several callers are called bash: bash (pid 50), fire.sh (pid 30), bash (pid 20)"),
+            ("sshd", "a daemon"),
+            ("", "no caller"),
+        ] {
+            let error = pid(wish).expect_err(wish);
+            assert!(error.contains(expected) && error.contains("--owner"), "{wish}: {error}");
+        }
+        assert!(pick(&Wish::Pid(50), &chain(), true).is_ok(), "--short-lived");
+    }
+
+    #[test]
+    fn one_shot_shells_are_recognised() {
+        for args in [
+            &["sh", "-c", "x"][..],
+            &["/bin/bash", "-lc", "x"],
+            &["bash", "-e", "-c", "x"],
+            &["dash", "-ec", "x"],
+        ] {
+            assert!(ancestor(2, args).is_one_shot(), "{args:?}");
+        }
+        for args in
+            [&["bash", "x.sh", "-c"][..], &["-bash"], &["bash", "--norc"], &["python3", "-c", "x"], &["bash"]]
+        {
+            assert!(!ancestor(2, args).is_one_shot(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn the_hint_names_those_who_last() {
+        let hint = hint(&chain());
+        assert!(hint.contains("claude.js (pid 40): --owner claude.js"), "{hint}");
+        assert!(hint.contains("--owner $$") && !hint.contains("sshd"), "{hint}");
+    }
+}
