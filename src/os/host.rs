@@ -15,7 +15,7 @@ const PROC_MAGIC: u64 = 0x9fa0;
 pub(crate) fn identity() -> HostIdentity {
     HostIdentity {
         boot_id: boot_id(),
-        machine_id: fs::read_to_string("/etc/machine-id").ok().and_then(|text| real_machine_id(&text)),
+        machine_id: machine_id(),
         state_id: None,
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         pid_ns: namespace("pid"),
@@ -26,13 +26,18 @@ pub(crate) fn identity() -> HostIdentity {
 
 /// The boot id, only if that file is really procfs: container runtimes mount a file of their own over it.
 fn boot_id() -> Option<String> {
-    let mut file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
+    let file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
     if u64::try_from(fstatfs(&file).ok()?.f_type).ok()? != PROC_MAGIC {
         return None;
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
+    let mut text = String::with_capacity(64);
+    file.take(64).read_to_string(&mut text).ok()?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+fn machine_id() -> Option<String> {
+    let bytes = proc::read_file("/etc/machine-id").ok()?;
+    real_machine_id(std::str::from_utf8(&bytes).ok()?)
 }
 
 fn namespace(kind: &str) -> Option<u64> {
@@ -61,7 +66,7 @@ pub(crate) fn hides_processes(mountinfo: &[u8]) -> bool {
 /// readings that are known.
 pub(crate) fn myself() -> io::Result<ProcessIdentity> {
     let pid = std::process::id();
-    let stat = proc::parse_stat(&fs::read("/proc/self/stat")?)?;
+    let stat = proc::parse_stat(&proc::read_file("/proc/self/stat")?)?;
     if stat.pid != pid {
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     }

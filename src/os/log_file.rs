@@ -28,9 +28,11 @@ fn file_name(name: &str) -> String {
 pub(crate) fn append(dir: &Dir, name: &str, events: &[Event]) -> io::Result<()> {
     let (file, locked) = open_locked(dir, name)?;
     let text: String = events.iter().map(Event::line).collect();
-    write_end(&file, &tail(&file)?, text)?;
+    let length = file.metadata()?.len();
+    let end = length + text.len() as u64;
+    write_end(&file, &tail(&file, length, 1)?, text)?;
     if locked {
-        rotate(dir, name, &file)?;
+        rotate(dir, name, &file, end)?;
     }
     Ok(())
 }
@@ -41,10 +43,11 @@ pub(crate) fn append(dir: &Dir, name: &str, events: &[Event]) -> io::Result<()> 
 /// As [`append`].
 pub(crate) fn add_turned_away(dir: &Dir, name: &str, event: &Event) -> io::Result<Turned> {
     let (file, locked) = open_locked(dir, name)?;
-    let tail = tail(&file)?;
+    let length = file.metadata()?.len();
+    let tail = tail(&file, length, TAIL)?;
     let turned = turn_away(&tail, event);
     if turned.replace > 0 && locked {
-        let at = file.metadata()?.len() - turned.replace as u64;
+        let at = length - turned.replace as u64;
         // Not the descriptor opened for appending: pwrite ignores the offset there (pwrite(2), BUGS).
         if let Opened::File(file) = dir.open_file(&file_name(name), OFlags::RDWR)? {
             file.write_all_at(turned.line.as_bytes(), at)?;
@@ -54,7 +57,7 @@ pub(crate) fn add_turned_away(dir: &Dir, name: &str, event: &Event) -> io::Resul
         write_end(&file, &tail, line)?;
     }
     if locked {
-        rotate(dir, name, &file)?;
+        rotate(dir, name, &file, length)?;
     }
     Ok(turned)
 }
@@ -81,9 +84,14 @@ fn open_locked(dir: &Dir, name: &str) -> io::Result<(File, bool)> {
         let Opened::File(file) = dir.open_or_create(&file_name(name), OFlags::RDWR | OFlags::APPEND)? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let spare = file.try_clone()?;
-        let Some(file) = flock::lock_within(file, Mode::Exclusive, PATIENCE)? else {
-            return Ok((spare, false));
+        let file = if flock::try_lock(&file, Mode::Exclusive)? {
+            file
+        } else {
+            let spare = file.try_clone()?;
+            match flock::lock_within(file, Mode::Exclusive, PATIENCE)? {
+                Some(file) => file,
+                None => return Ok((spare, false)),
+            }
         };
         if dir.leads_to(&file_name(name), &file)? {
             return Ok((file, true));
@@ -91,9 +99,9 @@ fn open_locked(dir: &Dir, name: &str) -> io::Result<(File, bool)> {
     }
 }
 
-fn tail(file: &File) -> io::Result<Vec<u8>> {
-    let length = file.metadata()?.len();
-    let start = length.saturating_sub(TAIL);
+/// The last bytes of a file of this length.
+fn tail(file: &File, length: u64, most: u64) -> io::Result<Vec<u8>> {
+    let start = length.saturating_sub(most);
     let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(0)];
     file.read_exact_at(&mut bytes, start)?;
     Ok(bytes)
@@ -108,10 +116,10 @@ fn write_end(mut file: &File, tail: &[u8], mut text: String) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Puts a full file aside, under its lock, with a second look at size and inode.
-fn rotate(dir: &Dir, name: &str, file: &File) -> io::Result<()> {
+/// Puts a file of about this length aside if it is full, under its lock, with a second look at size and inode.
+fn rotate(dir: &Dir, name: &str, file: &File, length: u64) -> io::Result<()> {
     let current = file_name(name);
-    if file.metadata()?.len() <= FULL || !dir.leads_to(&current, file)? {
+    if length <= FULL || file.metadata()?.len() <= FULL || !dir.leads_to(&current, file)? {
         return Ok(());
     }
     match dir.rename(&format!("{current}.1"), &format!("{current}.2")) {

@@ -3,9 +3,9 @@
 
 use procfs::FromRead;
 use procfs::process::Stat;
-use std::fs;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 /// What `/proc/PID/stat` says, as far as anybody here needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,14 @@ fn has_stat_shape(bytes: &[u8]) -> bool {
         && bytes[close + 1..].is_ascii()
 }
 
+/// Reads a small file in one or two reads: `/proc` files have no size that could be asked for first.
+pub(crate) fn read_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(1024);
+    // Through `take`, or std asks for the size all the same.
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// `/proc/PID/FILE`.
 pub(crate) fn path(pid: u32, file: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{file}"))
@@ -75,13 +83,13 @@ pub(crate) fn path(pid: u32, file: &str) -> PathBuf {
 
 /// Reads and parses `/proc/PID/stat`.
 pub(crate) fn stat(pid: u32) -> io::Result<ProcStat> {
-    parse_stat(&fs::read(path(pid, "stat"))?)
+    parse_stat(&read_file(path(pid, "stat"))?)
 }
 
 /// The thread group a task belongs to and its effective uid, from `/proc/PID/status`.
 /// A thread's id opens `/proc/TID` too; only `Tgid` gives it away.
 pub(crate) fn tgid_and_uid(pid: u32) -> io::Result<(u32, u32)> {
-    let text = fs::read(path(pid, "status"))?;
+    let text = read_file(path(pid, "status"))?;
     let field = |name: &[u8], column: usize| {
         let line = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(name))?;
         let line = std::str::from_utf8(line).ok()?;
@@ -97,7 +105,7 @@ pub(crate) fn tgid_and_uid(pid: u32) -> io::Result<(u32, u32)> {
 pub(crate) fn thread_states(pid: u32) -> io::Result<Vec<char>> {
     let mut states = Vec::new();
     for entry in fs::read_dir(path(pid, "task"))? {
-        match fs::read(entry?.path().join("stat")).and_then(|bytes| parse_stat(&bytes)) {
+        match read_file(entry?.path().join("stat")).and_then(|bytes| parse_stat(&bytes)) {
             Ok(stat) => states.push(stat.state),
             // A thread that ended between the listing and the look says nothing.
             Err(error) if is_gone(&error) => {}
@@ -110,7 +118,7 @@ pub(crate) fn thread_states(pid: u32) -> io::Result<Vec<char>> {
 
 /// Arguments of a process, one item each; empty for kernel threads and zombies.
 pub(crate) fn cmdline(pid: u32) -> io::Result<Vec<Vec<u8>>> {
-    let bytes = fs::read(path(pid, "cmdline"))?;
+    let bytes = read_file(path(pid, "cmdline"))?;
     let trimmed = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     if trimmed.is_empty() {
         return Ok(Vec::new());

@@ -158,7 +158,7 @@ impl StateDir {
     pub(crate) fn state_id(&self) -> io::Result<String> {
         for _ in 0..2 {
             if let Opened::File(mut file) = self.dir.open_file(STATE_ID, OFlags::RDONLY)? {
-                let mut text = String::new();
+                let mut text = String::with_capacity(128);
                 Read::by_ref(&mut file).take(64).read_to_string(&mut text)?;
                 return Ok(text.trim().to_owned());
             }

@@ -13,7 +13,6 @@ use crate::error::{Error, reason};
 use crate::exit::{CANNOT_EXECUTE, NOT_FOUND, Status};
 use crate::model::name::LockName;
 use crate::model::record::VIA_RUN;
-use crate::os::host;
 use crate::report::escape;
 use crate::verdict::ownership::Right;
 use serde_json::{Map, json};
@@ -30,7 +29,7 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
     check_command(&args.command)?;
     let status_file = StatusFile::open(args.status_file.as_deref())?;
     let store = call.store()?;
-    let mut me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
+    let mut me = store.me()?;
     me.comm = comm_of(&args.command);
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_RUN));

@@ -83,11 +83,7 @@ impl Store {
     /// error nothing is held and a live record is untouched.
     pub(crate) fn acquire(&self, name: &LockName, request: &Request<'_>) -> Result<Outcome, Error> {
         if !self.fixed().proc_is_ours {
-            return Err(Error::new(
-                Kind::CannotTell,
-                "/proc is missing or describes another pid namespace, so an owner could not be verified",
-            )
-            .hint("mount a /proc of this namespace (unshare --mount-proc)"));
+            return Err(super::unverifiable());
         }
         let mut progress = Progress::default();
         for _ in 0..ATTEMPTS {

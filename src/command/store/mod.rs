@@ -12,6 +12,7 @@ use crate::env;
 use crate::error::{Error, Kind};
 use crate::model::event::Event;
 use crate::model::host::HostIdentity;
+use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::observation::{Found, Here, OwnerFacts, PulseFacts};
 use crate::model::record::Record;
@@ -63,7 +64,8 @@ pub(crate) struct Store {
 struct Fixed {
     host: HostIdentity,
     proc_is_ours: bool,
-    pidfs: bool,
+    /// `None` where `/proc` does not let us see ourselves.
+    me: Option<ProcessIdentity>,
 }
 
 /// A record with its verdict.
@@ -128,11 +130,19 @@ impl Store {
         self.fixed().host.pid_ns.is_some_and(|inode| inode != crate::model::host::INITIAL_PID_NS)
     }
 
+    /// This process, as an owner.
+    ///
+    /// # Errors
+    /// UNAVAILABLE where `/proc` cannot show us to ourselves.
+    pub(crate) fn me(&self) -> Result<ProcessIdentity, Error> {
+        self.fixed().me.clone().ok_or_else(unverifiable)
+    }
+
     fn fixed(&self) -> &Fixed {
         self.fixed.get_or_init(|| Fixed {
             host: host::identity(),
             proc_is_ours: proc::is_ours(),
-            pidfs: host::myself().is_ok_and(|me| me.pidfs_ino.is_some()),
+            me: host::myself().ok(),
         })
     }
 
@@ -148,7 +158,7 @@ impl Store {
             private: self.state.private,
             // Costs a reading of mountinfo, and matters only for records from elsewhere.
             sees_everybody: foreign && host::sees_everybody(),
-            pidfs: fixed.pidfs,
+            pidfs: fixed.me.as_ref().is_some_and(|me| me.pidfs_ino.is_some()),
         }
     }
 
@@ -269,6 +279,15 @@ pub(crate) fn event_of(event: &str, name: &LockName, record: &Record) -> Event {
         comm: owner.map(|owner| owner.comm.clone()),
         ..Event::new(event, clock::wall().rfc3339(), name.as_str())
     }
+}
+
+/// An owner written down here could never be judged by anybody.
+fn unverifiable() -> Error {
+    Error::new(
+        Kind::CannotTell,
+        "/proc is missing or describes another pid namespace, so an owner could not be verified",
+    )
+    .hint("mount a /proc of this namespace (unshare --mount-proc)")
 }
 
 fn stuck(name: &LockName, pids: &[u32]) -> Error {
