@@ -5,7 +5,7 @@
 //! something: [`scope`] says from the record and from ourselves how the owners are
 //! to be looked at, [`judge`] decides from what was seen.
 
-use crate::model::host::{HostIdentity, INITIAL_PID_NS, INITIAL_TIME_NS};
+use crate::model::host::{INITIAL_PID_NS, INITIAL_TIME_NS};
 use crate::model::identity::ProcessIdentity;
 use crate::model::observation::{
     Found, Here, KillFacts, OwnerFacts, PidFdFacts, ProcFacts, PulseFacts, SearchFacts,
@@ -36,6 +36,8 @@ pub(crate) enum Doubt {
     OtherContainer,
     OtherTimeNamespace,
     HiddenProcess,
+    /// The pulse could not be asked, so what the owner started may still work.
+    NoPulseAnswer,
     Refused(String),
     Unreadable(String),
     NotAFile(&'static str),
@@ -51,6 +53,7 @@ impl Doubt {
             Self::OtherContainer => "its record is from another container".into(),
             Self::OtherTimeNamespace => "its record is from another time namespace".into(),
             Self::HiddenProcess => "/proc hides processes of others".into(),
+            Self::NoPulseAnswer => "its pulse file cannot be asked whether work it started goes on".into(),
             Self::Refused(why) => format!("the system refused a look: {why}"),
             Self::Unreadable(why) => format!("its record cannot be read: {why}"),
             Self::NotAFile(what) => format!("its record is {what}"),
@@ -99,8 +102,10 @@ pub(crate) fn scope(record: &Record, here: &Here) -> Scope {
     let (theirs, ours) = (&record.host, &here.host);
     let one_machine = theirs.machine_id.is_some() && theirs.machine_id == ours.machine_id;
     let same_kernel = !here.network && (here.local || one_machine);
-    let initial_time = |host: &HostIdentity| host.time_ns.is_none_or(|inode| inode == INITIAL_TIME_NS);
-    if same_kernel && initial_time(theirs) && initial_time(ours) && record.boottime_us() > ours.boottime_us {
+    // A namespace that one side alone does not know may have a clock of its own.
+    let one_clock =
+        theirs.time_ns == ours.time_ns && ours.time_ns.is_none_or(|inode| inode == INITIAL_TIME_NS);
+    if same_kernel && one_clock && record.boottime_us() > ours.boottime_us {
         return Scope::Restarted("it was written later after a boot than it is now");
     }
     match (&theirs.boot_id, &ours.boot_id) {
@@ -158,6 +163,10 @@ pub(crate) fn judge(found: &Found, here: &Here, owners: &[OwnerFacts], pulse: Pu
             evidence.push("rule 6: a process it started carries the pulse: LIVE".into());
             State::Live(Holder::Descendant)
         }
+        PulseFacts::Unclear if identity == State::Dead && !matches!(scope, Scope::Restarted(_)) => {
+            evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
+            State::Unknown(Doubt::NoPulseAnswer)
+        }
         PulseFacts::Free | PulseFacts::Unclear => {
             evidence.push("rule 6: nobody is seen to carry the pulse".into());
             identity
@@ -174,7 +183,11 @@ fn corrupt(why: &str, pulse: PulseFacts) -> Judgement {
             evidence.push("rule 6: somebody carries the pulse: LIVE".into());
             State::Live(Holder::Descendant)
         }
-        PulseFacts::Free | PulseFacts::Unclear => State::Corrupt(why.to_owned()),
+        PulseFacts::Unclear => {
+            evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
+            State::Unknown(Doubt::NoPulseAnswer)
+        }
+        PulseFacts::Free => State::Corrupt(why.to_owned()),
     };
     Judgement { state, evidence }
 }
@@ -296,3 +309,6 @@ fn describe(scope: &Scope) -> String {
 #[cfg(test)]
 #[path = "liveness_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "liveness_world.rs"]
+mod world;

@@ -1,0 +1,154 @@
+//! A small world of machines, boots, namespaces and observers: the verdict may be
+//! undecided in it, but never wrong, and less evidence never decides.
+
+use super::tests::{CONTAINER, OTHER_BOOT, found, here, record, refused, scope_of, seen, verdict};
+use super::*;
+use crate::model::observation::{KillFacts as K, PidFdFacts as F, ProcFacts as P, SearchFacts as S};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// The truth about one owner, one observer and what lies between them.
+#[derive(Clone, Debug)]
+struct World {
+    value: Value,
+    here: Here,
+    owner: OwnerFacts,
+    pulse: PulseFacts,
+    alive: bool,
+}
+
+/// Worlds as they can be: a local directory is seen by one machine; a number in another
+/// namespace may be anybody's; whoever may not look is told nothing.
+fn worlds() -> impl Strategy<Value = World> {
+    let flags = proptest::collection::vec(any::<bool>(), 19);
+    (flags, 0..4_u8, 0..3_u8).prop_map(|(flag, spaces, stranger)| {
+        let [local, network, same_machine, same_boot, private, their_pidfs, our_pidfs] = flag[..7] else {
+            unreachable!("nineteen flags")
+        };
+        let [may_look, sees_all, owner_runs, child_runs, may_ask, same_time, hide_theirs] = flag[7..14]
+        else {
+            unreachable!("nineteen flags")
+        };
+        let [hide_ours, machine_ids, rolled_back, thread, number_taken] = flag[14..] else {
+            unreachable!("nineteen flags")
+        };
+        let same_machine = same_machine || (local && !network);
+        let same_kernel = same_machine && same_boot;
+        let (theirs, ours) = match spaces {
+            0 => (INITIAL_PID_NS, INITIAL_PID_NS),
+            1 => (CONTAINER, INITIAL_PID_NS),
+            2 => (INITIAL_PID_NS, CONTAINER),
+            _ => (CONTAINER, CONTAINER + 1),
+        };
+        // What runs there after a restart of this machine, or in a second container of a private directory, is over.
+        let over = (same_machine && !same_boot) || (private && theirs != ours);
+        let (owner_runs, child_runs) = (owner_runs && !over, child_runs && !over);
+        let mut value = record();
+        let mut here = here();
+        let host = &mut value["host"];
+        host["pid_ns"] = json!(theirs);
+        // Hidden on both sides nothing tells two boots apart; that limit is in the manual.
+        if hide_theirs {
+            host["boot_id"] = Value::Null;
+        } else if !same_kernel {
+            host["boot_id"] = json!(OTHER_BOOT);
+        }
+        if !same_time {
+            host["time_ns"] = json!(4_026_531_999_u64);
+        }
+        if (same_machine && !same_boot && rolled_back) || !same_machine || !same_time {
+            host["boottime_us"] = json!(9_000_000_000_u64);
+        }
+        if !machine_ids {
+            host["machine_id"] = Value::Null;
+        } else if !same_machine {
+            host["machine_id"] = json!("f".repeat(32));
+        }
+        if !their_pidfs {
+            value["owners"][0]["pidfs_ino"] = Value::Null;
+        }
+        here.host.boot_id = here.host.boot_id.filter(|_| !hide_ours || hide_theirs);
+        here.host.pid_ns = Some(ours);
+        (here.local, here.network, here.private) = (local, network, private);
+        (here.pidfs, here.sees_everybody) = (our_pidfs, sees_all);
+        // Where the number means the owner, the look shows the owner, else whoever has the number.
+        let there = same_kernel && theirs == ours;
+        let (is_owner, taken) = if there && owner_runs { (true, true) } else { (false, number_taken) };
+        let record = found(&value);
+        let record = &record.stored().expect("a record").record;
+        let owner = match scope(record, &here) {
+            Scope::Search if !may_look => OwnerFacts::BySearch(S::Incomplete),
+            Scope::Search if same_kernel && owner_runs => OwnerFacts::BySearch(S::Running),
+            Scope::Search => OwnerFacts::BySearch(S::Missing),
+            Scope::ByNumber if our_pidfs && their_pidfs => OwnerFacts::ByPidFd(match (may_look, taken) {
+                (false, _) => F::Refused("too many open files".into()),
+                (true, false) => F::Absent,
+                (true, true) if is_owner => F::SameInode { ended: false },
+                (true, true) if there && stranger == 0 => F::SameInode { ended: true },
+                (true, true) => F::OtherInode,
+            }),
+            Scope::ByNumber => match (may_look, taken) {
+                (false, true) => OwnerFacts::ByProc(P::Absent, K::Present),
+                (false, false) => OwnerFacts::ByProc(P::Unreadable("no".into()), K::Unclear),
+                (true, false) => OwnerFacts::ByProc(P::Absent, K::Absent),
+                (true, true) if is_owner => {
+                    OwnerFacts::ByProc(seen(if same_time { 7 } else { 1007 }, 812, false), K::Present)
+                }
+                (true, true) if stranger == 0 => OwnerFacts::ByProc(seen(7, 812, true), K::Present),
+                (true, true) => OwnerFacts::ByProc(seen(8, if thread { 3 } else { 812 }, false), K::Present),
+            },
+            _ => OwnerFacts::NotLooked,
+        };
+        let pulse = match (may_ask, same_kernel && child_runs) {
+            (false, _) => PulseFacts::Unclear,
+            (true, true) => PulseFacts::Held,
+            (true, false) => PulseFacts::Free,
+        };
+        // A pulse of another kernel cannot be seen; nothing there may be called dead because of that.
+        World { value, here, owner, pulse, alive: owner_runs || child_runs }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_no_world_is_the_verdict_wrong(world in worlds()) {
+        let owners = [world.owner.clone()];
+        match verdict(&world.value, &world.here, &owners, world.pulse) {
+            "live" | "descendant" => prop_assert!(world.alive, "called live: {world:?}"),
+            "dead" => prop_assert!(!world.alive, "called dead: {world:?}"),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn less_evidence_never_decides(world in worlds(), weaker in 0..9_u8) {
+        let strong = verdict(&world.value, &world.here, std::slice::from_ref(&world.owner), world.pulse);
+        let mut less = world.clone();
+        match weaker {
+            0 => less.value["host"]["machine_id"] = Value::Null,
+            1 => less.here.host.machine_id = None,
+            2 if less.here.host.boot_id.is_some() => less.value["host"]["boot_id"] = Value::Null,
+            3 => less.value["host"]["time_ns"] = Value::Null,
+            4 => less.here.local = false,
+            // The mark is proof of its own, asked only where a search is impossible.
+            5 => (less.here.sees_everybody, less.here.private) = (false, false),
+            6 => less.here.private = false,
+            7 => less.pulse = PulseFacts::Unclear,
+            _ => less.here.proc_is_ours = false,
+        }
+        less.owner = match less.owner {
+            OwnerFacts::ByPidFd(_) if weaker == 8 => refused(),
+            OwnerFacts::ByProc(_, kill) if weaker == 8 => OwnerFacts::ByProc(P::Unreadable("no".into()), kill),
+            OwnerFacts::BySearch(_) if weaker == 8 => OwnerFacts::BySearch(S::Incomplete),
+            other => other,
+        };
+        // Another scope asks for another look; what was not asked for was not seen.
+        let same_scope = scope_of(&world.value, &world.here) == scope_of(&less.value, &less.here);
+        let owner = if same_scope { less.owner.clone() } else { OwnerFacts::NotLooked };
+        let weak = verdict(&less.value, &less.here, &[owner], less.pulse);
+        let still_live = strong == "live" && weak == "descendant";
+        prop_assert!(weak == strong || weak == "unknown" || still_live, "{strong} became {weak}: {world:?} {weaker}");
+    }
+}
