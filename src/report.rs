@@ -41,13 +41,8 @@ impl Report {
     ///
     /// # Errors
     /// As [`Report::data`].
-    pub(crate) fn object(&self, mut value: Value) -> io::Result<()> {
-        let mut object = serde_json::Map::new();
-        object.insert("schema".into(), json!(1));
-        if let Some(fields) = value.as_object_mut() {
-            object.append(fields);
-        }
-        self.data(&Value::Object(object).to_string())
+    pub(crate) fn object(&self, value: &Value) -> io::Result<()> {
+        self.data(&document(value))
     }
 
     /// A line for people that `-q` silences: refusals and skips.
@@ -79,7 +74,7 @@ impl Report {
             if let Some(hint) = error.advice() {
                 object["hint"] = json!(hint);
             }
-            drop(self.object(json!({ "error": object })));
+            drop(self.object(&json!({ "error": object })));
         }
         if quietable {
             self.say(&error.to_string());
@@ -87,6 +82,14 @@ impl Report {
             self.warn(&error.to_string());
         }
     }
+}
+
+/// A JSON object as text, `"schema":1` first whatever its other keys are.
+pub(crate) fn document(value: &Value) -> String {
+    let text = value.to_string();
+    let fields = text.strip_prefix('{').unwrap_or("}");
+    let comma = if fields == "}" { "" } else { "," };
+    format!("{{\"schema\":1{comma}{fields}")
 }
 
 /// Text from outside (titles, comm, ticket names, paths) made safe for a terminal:
@@ -128,6 +131,12 @@ fn is_mark(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_document_begins_with_its_schema() {
+        assert_eq!(document(&json!({"a": 1, "z": [2]})), r#"{"schema":1,"a":1,"z":[2]}"#);
+        assert_eq!(document(&json!({})), r#"{"schema":1}"#);
+    }
 
     #[test]
     fn text_from_outside_cannot_drive_a_terminal() {

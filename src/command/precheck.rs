@@ -180,7 +180,7 @@ fn check(report: &Report, args: &Precheck) -> Answer {
     }
     answer.problems.extend(names.into_iter().filter_map(Result::err));
     if report.json {
-        drop(report.object(json!({"skip": answer.skip, "observe": args.observe, "locks": objects})));
+        drop(report.object(&json!({"skip": answer.skip, "observe": args.observe, "locks": objects})));
     }
     answer
 }

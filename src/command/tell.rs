@@ -199,9 +199,11 @@ pub(crate) fn object(store: &Store, name: &LockName, judged: &Judged) -> Value {
         }
         if let Some(at) = &record.released_at {
             object["released_at"] = json!(at);
+            object["released_at_s"] = json!(WallTime::parse(at).map(WallTime::seconds));
         }
         if let Some(tick) = &record.last_tick {
             object["last_tick"] = json!(tick.utc);
+            object["last_tick_s"] = json!(WallTime::parse(&tick.utc).map(WallTime::seconds));
             object["tick_every_s"] = json!(tick.every_s);
         }
         if let State::Live(holder) = judged.state() {

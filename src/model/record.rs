@@ -171,7 +171,9 @@ impl Stored {
 /// A fresh record's bytes.
 pub(crate) fn bytes(record: &Record) -> Vec<u8> {
     // Serialising plain data with text keys cannot fail; an empty record would be read back as corrupt.
-    serde_json::to_value(record).map_or_else(|_| Vec::new(), |value| line(&value))
+    let mut bytes = serde_json::to_vec(record).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
 }
 
 fn line(value: &Value) -> Vec<u8> {

@@ -6,7 +6,7 @@ use super::status_file::StatusFile;
 use super::wait::{Taken, take};
 use super::{Call, busy_code, name};
 use crate::cli::lock::Acquire;
-use crate::command::store::{Acquired, PulseWish, Request, Store};
+use crate::command::store::{Acquired, ON_BEHALF, PulseWish, Request, Store};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -27,7 +27,7 @@ pub(super) fn acquire(call: &Call, args: Acquire) -> Result<Status, Error> {
     if args.dry_run {
         let line = format!("{name} would be owned by {}", tell::process(&owner));
         drop(if call.report.json {
-            call.report.object(json!({"name": name.as_str(), "owner": owner}))
+            call.report.object(&json!({"name": name.as_str(), "owner": owner}))
         } else {
             call.report.data(&line)
         });
@@ -37,7 +37,7 @@ pub(super) fn acquire(call: &Call, args: Acquire) -> Result<Status, Error> {
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_ACQUIRE));
     if args.owner.for_pid.is_some() {
-        attrs.insert("on_behalf".into(), json!(true));
+        attrs.insert(ON_BEHALF.into(), json!(true));
     }
     let stdin = std::io::stdin();
     let pulse = if args.pulse_stdin {
@@ -99,10 +99,9 @@ fn say(
         call.report.note(&format!("{name}: reclaimed; {who} has ended"));
     }
     call.report.note(&format!("{name}: acquired for {}; token {token}", tell::process(owner)));
-    warn_about_container(call, store);
     let printed = if call.report.json {
         let value: Value = json!({"name": name.as_str(), "token": token, "owner": owner});
-        call.report.object(value)
+        call.report.object(&value)
     } else if print_token {
         call.report.data(&token.to_string())
     } else {
@@ -119,13 +118,4 @@ fn say(
         ));
     }
     Ok(Exit::Ok.into())
-}
-
-/// In a container a crash cannot be proved later from the next one.
-fn warn_about_container(call: &Call, store: &Store) {
-    if store.in_container() && !store.state.private {
-        call.report.say(
-            "note: in this pid namespace a crash will need 'orion-lock break', or once 'orion-lock where --mark-private'",
-        );
-    }
 }

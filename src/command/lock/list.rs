@@ -64,7 +64,7 @@ pub(super) fn list(call: &Call, whose: &Whose) -> Result<Status, Error> {
         }
     }
     drop(if call.report.json {
-        call.report.object(json!({"looked_in": looked_in, "locks": objects}))
+        call.report.object(&json!({"looked_in": looked_in, "locks": objects}))
     } else if rows.is_empty() {
         call.report.data(&format!(
             "no locks in {}",

@@ -9,7 +9,7 @@ use crate::model::event::Event;
 use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::report::escape;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) fn log(call: &Call, args: Log) -> Result<Status, Error> {
@@ -37,13 +37,25 @@ pub(super) fn log(call: &Call, args: Log) -> Result<Status, Error> {
         events.drain(..events.len().saturating_sub(lines));
     }
     drop(if call.report.json {
-        call.report.object(json!({"looked_in": looked_in, "events": events}))
+        call.report
+            .object(&json!({"looked_in": looked_in, "events": events.iter().map(object).collect::<Vec<_>>()}))
     } else if events.is_empty() {
         call.report.data(&format!("nothing logged in {}", looked_in.join(", ")))
     } else {
         call.report.data(&events.iter().map(line).collect::<Vec<_>>().join("\n"))
     });
     Ok(Exit::Ok.into())
+}
+
+/// The line as written, with its times as numbers too.
+fn object(event: &Event) -> Value {
+    let mut object = json!(event);
+    let seconds = |text: &str| WallTime::parse(text).map(WallTime::seconds);
+    object["at_s"] = json!(seconds(&event.at));
+    if let Some(last) = &event.last {
+        object["last_s"] = json!(seconds(last));
+    }
+    object
 }
 
 /// `2026-11-29 09:45:01 UTC  skipped  sync  pid 812 (pi), token 1796…, 12 times until …`

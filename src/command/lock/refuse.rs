@@ -81,7 +81,7 @@ pub(super) fn turned_away(
     status_file.fact(
         "refused",
         name.as_str(),
-        json!({
+        &json!({
             "kind": error.kind().as_str(),
             "token": judged.record().map(|record| record.token),
         }),

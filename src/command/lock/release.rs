@@ -28,7 +28,7 @@ pub(super) fn release(call: &Call, args: Release) -> Result<Status, Error> {
         ));
     }
     if call.report.json {
-        drop(call.report.object(json!({"name": name.as_str(), "released": released != Released::Before})));
+        drop(call.report.object(&json!({"name": name.as_str(), "released": released != Released::Before})));
     }
     Ok(Exit::Ok.into())
 }

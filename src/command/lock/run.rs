@@ -88,7 +88,7 @@ fn become_command(
     if let Some(line) = leaves_at_once(words) {
         call.report.say(&line);
     }
-    status_file.fact("acquired", name.as_str(), json!({"token": token, "pid": std::process::id()}));
+    status_file.fact("acquired", name.as_str(), &json!({"token": token, "pid": std::process::id()}));
     let mut command = command(words);
     command.envs(exports(store, name, token));
     let failed = match acquired.pulse.as_ref().map_or(Ok(()), |pulse| pulse.inherit()) {
@@ -97,7 +97,7 @@ fn become_command(
     };
     // Nothing runs, so nothing holds the lock.
     store.release(name, &Right::Token(token))?;
-    status_file.fact("exec-failed", name.as_str(), json!({"token": token, "reason": reason(&failed)}));
+    status_file.fact("exec-failed", name.as_str(), &json!({"token": token, "reason": reason(&failed)}));
     Ok(cannot_run(words, &failed))
 }
 

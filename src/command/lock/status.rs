@@ -36,7 +36,7 @@ fn one(call: &Call, place: &Where, name: &LockName) -> Result<Status, Error> {
     let Some(store) = call.place_store(place, false)? else {
         let looked_in = place.place()?.path.join("locks");
         drop(if call.report.json {
-            call.report.object(json!({"name": name.as_str(), "state": "free", "directory": looked_in}))
+            call.report.object(&json!({"name": name.as_str(), "state": "free", "directory": looked_in}))
         } else {
             call.report.data(&format!("{name}: free, never held in {}", looked_in.display()))
         });
@@ -53,7 +53,7 @@ fn one(call: &Call, place: &Where, name: &LockName) -> Result<Status, Error> {
         if call.report.verbose {
             object["evidence"] = json!(judged.judgement.evidence);
         }
-        drop(call.report.object(object));
+        drop(call.report.object(&object));
     } else {
         drop(call.report.data(&text(call, &store, name, &judged)));
     }

@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Kind, reason};
 use crate::os::clock;
+use crate::report::document;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -24,16 +25,12 @@ impl StatusFile {
     }
 
     /// Writes a fact; best effort, the lock decides.
-    pub(super) fn fact(&self, fact: &str, name: &str, mut more: Value) {
+    pub(super) fn fact(&self, fact: &str, name: &str, more: &Value) {
         let Some(mut file) = self.0.as_ref() else { return };
-        let mut object = serde_json::Map::new();
-        object.insert("schema".into(), json!(1));
-        object.insert("fact".into(), json!(fact));
-        object.insert("name".into(), json!(name));
-        object.insert("at".into(), json!(clock::wall().rfc3339()));
-        if let Some(fields) = more.as_object_mut() {
-            object.append(fields);
+        let mut object = json!({"fact": fact, "name": name, "at": clock::wall().rfc3339()});
+        if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {
+            object.extend(more.clone());
         }
-        drop(file.write_all(format!("{}\n", Value::Object(object)).as_bytes()));
+        drop(file.write_all(format!("{}\n", document(&object)).as_bytes()));
     }
 }

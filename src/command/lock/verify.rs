@@ -26,7 +26,7 @@ pub(super) fn verify(call: &Call, args: Verify) -> Result<Status, Error> {
     }
     alive(&store, &name, judged, args.orphan_ok)?;
     if call.report.json {
-        drop(call.report.object(json!({"name": name.as_str(), "verified": true})));
+        drop(call.report.object(&json!({"name": name.as_str(), "verified": true})));
     }
     Ok(Exit::Ok.into())
 }

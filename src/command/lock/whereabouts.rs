@@ -35,7 +35,7 @@ pub(super) fn show(call: &Call, args: &Args) -> Result<Status, Error> {
             object["shared"] = json!(state.dir.shared);
             object["marks"] = json!(marks(state));
         }
-        drop(call.report.object(object));
+        drop(call.report.object(&object));
         return Ok(Exit::Ok.into());
     }
     let mut text = format!("{}\n  chosen by: {}", path.display(), rule.as_str());

@@ -16,6 +16,8 @@ use serde_json::{Map, Value};
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
+/// The attribute of a record that was taken for another process than a caller.
+pub(crate) const ON_BEHALF: &str = "on_behalf";
 /// How often to start over when the guard or the record was taken away in the middle.
 const ATTEMPTS: usize = 5;
 
@@ -127,6 +129,11 @@ impl Store {
                 .said
                 .push(format!("{name}: its guard held no token of ours; the clock and the record decide"));
         }
+        if guard_token == GuardToken::Empty && self.in_container() && !self.state.private {
+            progress.said.push(format!(
+                "{name}: in this pid namespace a crash will need 'orion-lock break', or once 'orion-lock where --mark-private'"
+            ));
+        }
         let last = judged.record().map(|record| record.token);
         let token = next(guard_token, last, clock::wall())
             .ok_or_else(|| Error::new(Kind::Bug, format!("{name}: no tokens are left")))?;
@@ -190,7 +197,9 @@ impl Store {
         if let Some(ended) = &progress.reclaimed {
             events.push(end_of(name, ended));
         }
-        events.push(Event { detail: record.note.clone(), ..event_of("acquired", name, &record) });
+        let on_behalf = record.attrs.contains_key(ON_BEHALF).then(|| "on behalf".to_owned());
+        events
+            .push(Event { detail: record.note.clone().or(on_behalf), ..event_of("acquired", name, &record) });
         self.log(name, &events);
         Pass::Done(Box::new(Outcome::Acquired(Box::new(Acquired {
             record,

@@ -5,7 +5,7 @@
 mod acquire;
 mod change;
 
-pub(crate) use acquire::{Acquired, Outcome, PulseWish, Request, newer};
+pub(crate) use acquire::{Acquired, ON_BEHALF, Outcome, PulseWish, Request, newer};
 pub(crate) use change::{Change, Released, not_owner};
 
 use crate::env;
