@@ -126,9 +126,10 @@ fn check(report: &Report, args: &Precheck) -> Answer {
                 match judged.state() {
                     State::Live(holder) => {
                         answer.skip = true;
-                        let line = tell::held(&store, name, &judged, *holder);
+                        let stopped = tell::is_stopped(&judged, *holder);
+                        let line = tell::held(&store, name, &judged, *holder, stopped);
                         let line = if args.observe { format!("would skip: {line}") } else { line };
-                        if tell::is_stopped(&judged, *holder) {
+                        if stopped {
                             report.warn(&line);
                         } else {
                             report.say(&line);

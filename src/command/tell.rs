@@ -37,8 +37,8 @@ fn age(record: &Record) -> String {
         .map_or_else(|| "of unknown age".to_owned(), |age| format!("{} old", duration::show(age)))
 }
 
-/// The refusal of a live holder, without the program's name.
-pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Holder) -> String {
+/// The refusal of a live holder, without the program's name; `stopped` as [`is_stopped`] says.
+pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Holder, stopped: bool) -> String {
     let Some(record) = judged.record() else {
         let who = carrier(store, name, None);
         return format!("{name}: its record is corrupt, but {who} still holds the lock; token unknown");
@@ -46,9 +46,6 @@ pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Hold
     let who = match holder {
         Holder::Owner(place) => {
             let owner = record.owners.get(place).or(record.owners.first());
-            let stopped = owner
-                .and_then(|owner| proc::stat(owner.pid).ok())
-                .is_some_and(|stat| matches!(stat.state, 'T' | 't'));
             format!(
                 "is held by {}{}",
                 owner.map_or_else(|| "nobody".into(), process),
@@ -101,7 +98,10 @@ fn carrier(store: &Store, name: &LockName, token: Option<u64>) -> String {
 /// Why a lock was not taken, as the error of the command.
 pub(crate) fn refusal(store: &Store, name: &LockName, judged: &Judged) -> Error {
     match judged.state() {
-        State::Live(holder) => Error::new(Kind::Held, held(store, name, judged, *holder)),
+        State::Live(holder) => {
+            let stopped = is_stopped(judged, *holder);
+            Error::new(Kind::Held, held(store, name, judged, *holder, stopped))
+        }
         State::Unknown(doubt) => {
             let Some(record) = judged.record() else {
                 return Error::new(

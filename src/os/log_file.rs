@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A log is put aside when it is larger than this, bytes.
 const FULL: u64 = 64 * 1024;
 /// How much of the end is looked at for equal lines, bytes.
-const TAIL: u64 = 8 * 1024;
+const TAIL: u64 = 2 * 1024;
 /// How long a writer waits for others before it appends anyway.
 const PATIENCE: Duration = Duration::from_millis(100);
 

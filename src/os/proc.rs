@@ -1,8 +1,6 @@
 //! Readers for `/proc/PID`. Bytes in, plain facts out; a process that vanishes in
 //! the middle is an `io::Error` (ENOENT or ESRCH), never a guess.
 
-use procfs::FromRead;
-use procfs::process::Stat;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -31,41 +29,34 @@ pub(crate) struct ProcStat {
 }
 
 /// Parses the bytes of a stat file. The name may hold anything, `)` and newlines
-/// too: the parser splits after the last `)`.
+/// too, so the numbers begin behind the last `)` of the bytes.
 pub(crate) fn parse_stat(bytes: &[u8]) -> io::Result<ProcStat> {
-    if !has_stat_shape(bytes) {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let stat = Stat::from_read(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    let number = |value: i32| u32::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
-    Ok(ProcStat {
-        pid: number(stat.pid)?,
-        ppid: number(stat.ppid)?,
-        comm: stat.comm,
-        state: stat.state,
-        pgrp: stat.pgrp,
-        session: stat.session,
-        tty_nr: stat.tty_nr,
-        tpgid: stat.tpgid,
-        cpu_ticks: stat.utime.saturating_add(stat.stime),
-        start_ticks: stat.starttime,
-        rss_pages: stat.rss,
-    })
+    split_stat(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// `digits (anything) X …` with ASCII behind the last `)`. The parser slices by
-/// these places and would panic without them.
-fn has_stat_shape(bytes: &[u8]) -> bool {
-    let open = bytes.iter().position(|byte| *byte == b'(');
-    let close = bytes.iter().rposition(|byte| *byte == b')');
-    let (Some(open), Some(close)) = (open, close) else { return false };
-    let number = &bytes[..open.saturating_sub(1)];
-    !number.is_empty()
-        && number.iter().all(u8::is_ascii_digit)
-        && bytes[open - 1] == b' '
-        && open < close
-        && bytes.len() > close + 2
-        && bytes[close + 1..].is_ascii()
+fn split_stat(bytes: &[u8]) -> Option<ProcStat> {
+    let open = bytes.iter().position(|byte| *byte == b'(')?;
+    let close = bytes.iter().rposition(|byte| *byte == b')').filter(|close| *close > open)?;
+    let pid = std::str::from_utf8(&bytes[..open]).ok()?.strip_suffix(' ')?.parse().ok()?;
+    let rest = std::str::from_utf8(&bytes[close + 1..]).ok()?;
+    // Field 3 of proc_pid_stat(5) is the first one behind the name.
+    let fields: Vec<&str> = rest.split_ascii_whitespace().take(22).collect();
+    let field = |number: usize| fields.get(number - 3).copied();
+    let number = |at: usize| field(at)?.parse::<u64>().ok();
+    let signed = |at: usize| field(at)?.parse::<i32>().ok();
+    Some(ProcStat {
+        pid,
+        ppid: field(4)?.parse().ok()?,
+        comm: String::from_utf8_lossy(&bytes[open + 1..close]).into_owned(),
+        state: field(3)?.chars().next()?,
+        pgrp: signed(5)?,
+        session: signed(6)?,
+        tty_nr: signed(7)?,
+        tpgid: signed(8)?,
+        cpu_ticks: number(14)?.saturating_add(number(15)?),
+        start_ticks: number(22)?,
+        rss_pages: number(24)?,
+    })
 }
 
 /// Reads a small file in one or two reads: `/proc` files have no size that could be asked for first.
@@ -170,7 +161,24 @@ mod tests {
             );
         }
         assert!(parse_stat(b"").is_err());
-        assert!(parse_stat(b"77 (sh").is_err());
+        for torn in [&b"77 (sh"[..], b"77 )(", b"(", b"77 (sh) S 1 2", b"x (sh) S 1", b"77 (sh)\xff"] {
+            assert!(parse_stat(torn).is_err(), "{torn:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_stat_line_crashes_the_parser(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = parse_stat(&bytes).is_ok();
+        }
+
+        #[test]
+        fn no_damaged_stat_line_crashes_the_parser(at in 0usize..200, byte in proptest::num::u8::ANY) {
+            let mut bytes = format!("77 (sh) S {REST}").into_bytes();
+            let place = at % bytes.len();
+            bytes[place] = byte;
+            let _ = parse_stat(&bytes).is_ok();
+        }
     }
 
     #[test]

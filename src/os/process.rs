@@ -153,15 +153,35 @@ pub(crate) fn identify(pid: u32) -> io::Result<ProcessIdentity> {
     })
 }
 
-/// The callers of this process, parent first, up to the top of what `/proc` shows.
+/// The pids of the callers of this process, parent first.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub(crate) fn callers() -> io::Result<Vec<u32>> {
+    let mut chain = Vec::new();
+    let mut pid = proc::stat(std::process::id())?.ppid;
+    while pid > 0 && chain.len() < DEPTH {
+        chain.push(pid);
+        match proc::stat(pid) {
+            Ok(stat) => pid = stat.ppid,
+            Err(error) if proc::is_gone(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(chain)
+}
+
+/// A process tree is a tree; the bound only guards against a chain re-parented while we climb.
+const DEPTH: usize = 256;
+
+/// The callers of this process as candidates for an owner, parent first, up to the top of what `/proc` shows.
 ///
 /// # Errors
 /// `/proc` cannot be read.
 pub(crate) fn ancestors() -> io::Result<Vec<Ancestor>> {
     let mut chain: Vec<Ancestor> = Vec::new();
     let mut pid = proc::stat(std::process::id())?.ppid;
-    // A process tree is a tree; the bound only guards against a chain re-parented while we climb.
-    while pid > 0 && chain.len() < 256 {
+    while pid > 0 && chain.len() < DEPTH {
         let stat = match proc::stat(pid) {
             Ok(stat) => stat,
             Err(error) if proc::is_gone(&error) => break,

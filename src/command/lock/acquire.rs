@@ -50,7 +50,7 @@ pub(super) fn acquire(call: &Call, args: Acquire) -> Result<Status, Error> {
         PulseWish::Nobody
     };
     let request = Request { owners: vec![owner.clone()], note: args.note.clone(), attrs, pulse };
-    match take(&store, &name, &request, &args.wait, ancestors)? {
+    match take(&store, &name, &request, &args.wait)? {
         Taken::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
         Taken::No(judged, relation) => {
             let token = judged.record().map(|record| record.token);

@@ -12,6 +12,11 @@ pub(super) fn ancestors() -> Result<Vec<Ancestor>, Error> {
     process::ancestors().map_err(|error| Error::io("/proc", &error))
 }
 
+/// The pids of the callers, which is all that a refusal needs.
+pub(super) fn callers() -> Result<Vec<u32>, Error> {
+    process::callers().map_err(|error| Error::io("/proc", &error))
+}
+
 /// The owner among the callers. `short_lived` allows a one-shot shell.
 pub(super) fn among(
     ancestors: &[Ancestor],

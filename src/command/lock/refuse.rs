@@ -5,7 +5,6 @@ use crate::command::store::{Judged, Store, event_of};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::model::ancestor::Ancestor;
 use crate::model::event::{Event, is_milestone};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
@@ -27,20 +26,26 @@ pub(super) enum Relation {
 }
 
 /// Compares a live record's owners with the caller's owner and callers.
-pub(super) fn relation(judged: &Judged, owner: &ProcessIdentity, ancestors: &[Ancestor]) -> Relation {
+pub(super) fn relation(judged: &Judged, owner: &ProcessIdentity, callers: &[u32]) -> Relation {
     let State::Live(Holder::Owner(_)) = judged.state() else { return Relation::Stranger };
     let Some(record) = judged.record() else { return Relation::Stranger };
     if record.owners.iter().any(|held| held.same(owner)) {
         return Relation::You;
     }
     // LIVE was just proved for the recorded identity, so a caller with its number is it.
-    let above = |pid: u32| ancestors.iter().any(|ancestor| ancestor.pid == pid);
-    if record.owners.iter().any(|held| above(held.pid)) { Relation::Ancestor } else { Relation::Stranger }
+    if record.owners.iter().any(|held| callers.contains(&held.pid)) {
+        Relation::Ancestor
+    } else {
+        Relation::Stranger
+    }
 }
 
 /// The refusal with its kind.
-pub(super) fn error(store: &Store, name: &LockName, judged: &Judged, relation: Relation) -> Error {
-    let refusal = tell::refusal(store, name, judged);
+fn error(store: &Store, name: &LockName, judged: &Judged, relation: Relation, stopped: bool) -> Error {
+    let refusal = match judged.state() {
+        State::Live(holder) => Error::new(Kind::Held, tell::held(store, name, judged, *holder, stopped)),
+        _ => tell::refusal(store, name, judged),
+    };
     let token = judged.record().map_or(0, |record| record.token);
     let owner =
         judged.record().and_then(|record| record.owners.first()).map_or_else(String::new, tell::process);
@@ -70,10 +75,10 @@ pub(super) fn turned_away(
     busy: Status,
     status_file: &StatusFile,
 ) -> Status {
-    let error = error(store, name, judged, relation);
-    let exit = Exit::from(error.kind());
     let live = matches!(judged.state(), State::Live(_));
     let stopped = matches!(judged.state(), State::Live(holder) if tell::is_stopped(judged, *holder));
+    let error = error(store, name, judged, relation, stopped);
+    let exit = Exit::from(error.kind());
     report.error(&error, live && !stopped);
     for line in &judged.judgement.evidence {
         report.note(line);

@@ -1,7 +1,7 @@
 //! `run`: take the lock and become the command. Same pid, same start: the command
 //! is the owner, and the lock ends when it does.
 
-use super::owner::{ancestors, exported_token};
+use super::owner::exported_token;
 use super::refuse::{Relation, turned_away};
 use super::status_file::StatusFile;
 use super::wait::{Taken, take};
@@ -39,7 +39,7 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
         attrs,
         pulse: if args.owner_only { PulseWish::Nobody } else { PulseWish::Us },
     };
-    match take(&store, &name, &request, &args.wait, ancestors)? {
+    match take(&store, &name, &request, &args.wait)? {
         Taken::Yes(acquired) => become_command(call, &args.command, &store, &name, *acquired, &status_file),
         Taken::No(judged, relation) => {
             let token = judged.record().map(|record| record.token);

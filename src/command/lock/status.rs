@@ -76,7 +76,7 @@ pub(super) fn exit_of(judged: &Judged) -> Exit {
 fn text(call: &Call, store: &Store, name: &LockName, judged: &Judged) -> String {
     let mut lines = vec![match judged.state() {
         State::Free | State::Dead => free(store, name, judged),
-        State::Live(holder) => tell::held(store, name, judged, *holder),
+        State::Live(holder) => tell::held(store, name, judged, *holder, tell::is_stopped(judged, *holder)),
         State::Corrupt(why) => {
             format!(
                 "{name}: free; its record is corrupt ({why}) and will be set aside; {}",

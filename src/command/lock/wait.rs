@@ -1,10 +1,10 @@
 //! Taking a lock, at once or after waiting for its holder.
 
+use super::owner::callers;
 use super::refuse::{Relation, relation};
 use crate::cli::lock::{Patience, Wait};
 use crate::command::store::{Acquired, Judged, Outcome, Request, Store};
 use crate::error::Error;
-use crate::model::ancestor::Ancestor;
 use crate::model::name::LockName;
 use crate::verdict::liveness::State;
 use std::time::{Duration, Instant};
@@ -18,30 +18,29 @@ pub(super) enum Taken {
     No(Box<Judged>, Relation),
 }
 
-/// Acquires, waiting as long as `wait` says. `ancestors` is asked for only when somebody holds it.
+/// Acquires, waiting as long as `wait` says.
 pub(super) fn take(
     store: &Store,
     name: &LockName,
     request: &Request<'_>,
     wait: &Wait,
-    ancestors: impl Fn() -> Result<Vec<Ancestor>, Error>,
 ) -> Result<Taken, Error> {
     let end = match wait.wait {
         None => Some(Instant::now()),
         Some(Patience::For(duration)) => Instant::now().checked_add(duration),
         Some(Patience::Forever) => None,
     };
-    let mut callers: Option<Vec<Ancestor>> = None;
+    let mut above: Option<Vec<u32>> = None;
     loop {
         let judged = match store.acquire(name, request)? {
             Outcome::Acquired(acquired) => return Ok(Taken::Yes(acquired)),
             Outcome::NotTaken(judged) => judged,
         };
-        if callers.is_none() {
-            callers = Some(ancestors()?);
+        if above.is_none() {
+            above = Some(callers()?);
         }
         let relation = request.owners.first().map_or(Relation::Stranger, |owner| {
-            relation(&judged, owner, callers.as_deref().unwrap_or_default())
+            relation(&judged, owner, above.as_deref().unwrap_or_default())
         });
         let waits = relation == Relation::Stranger && worth_waiting(&judged);
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
