@@ -70,7 +70,7 @@ enum Pass {
 /// What earlier passes left behind.
 #[derive(Default)]
 struct Progress {
-    /// A record we placed before the guard was taken away.
+    /// The last record we tried to place.
     placed: Option<Record>,
     pulse: Option<Pulse>,
     reclaimed: Option<Record>,
@@ -157,10 +157,12 @@ impl Store {
         progress: &mut Progress,
     ) -> Result<Pass, Error> {
         let failed = |error: std::io::Error| self.record_error(name, &error);
+        // From here on our bytes may stand there, put by us or by somebody with another guard of this
+        // name who took our temp file for his.
+        progress.placed = Some(record.clone());
         if !record_file::place(self.shelf(), name.as_str(), old, bytes).map_err(failed)? {
             return Ok(Pass::Again);
         }
-        progress.placed = Some(record.clone());
         let (found, _) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
         let same = found.stored().is_some_and(|stored| stored.bytes == bytes);
         if same && guard.is_current().map_err(|error| self.guard_error(name, &error))? {

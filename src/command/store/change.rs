@@ -6,6 +6,7 @@ use crate::error::{Error, Kind};
 use crate::model::name::LockName;
 use crate::model::observation::Found;
 use crate::model::record::Stored;
+use crate::model::token::GuardToken;
 use crate::os::dir::Opened;
 use crate::os::{clock, record_file};
 use crate::verdict::ownership::{Ownership, Right, ownership};
@@ -86,7 +87,13 @@ impl Store {
                 Change::Write(bytes) => {
                     record_file::replace(self.shelf(), name.as_str(), &file, &bytes).map_err(failed)?
                 }
-                Change::Remove => record_file::remove(self.shelf(), name.as_str(), &file).map_err(failed)?,
+                Change::Remove => {
+                    // The record takes its token along; the guard, perhaps made anew, must know it.
+                    if guard.token().ok().and_then(GuardToken::number).unwrap_or(0) < stored.record.token {
+                        drop(guard.write_token(stored.record.token));
+                    }
+                    record_file::remove(self.shelf(), name.as_str(), &file).map_err(failed)?
+                }
             };
             if done {
                 return Ok(Some(*stored));
@@ -103,7 +110,7 @@ impl Store {
         &self,
         name: &LockName,
         found: &Found,
-        guard: Option<crate::model::token::GuardToken>,
+        guard: Option<GuardToken>,
         right: &Right,
     ) -> Result<(), Error> {
         match ownership(found, guard, right) {

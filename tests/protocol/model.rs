@@ -1,0 +1,229 @@
+//! The lock protocol as a machine of small steps, one per system call that others
+//! can come between. What is modelled: the guard with its token, the record with
+//! its flock, the fixed temp name, the pulse of a child left behind, release,
+//! a cleaner that unlinks the guard, and a directory swapped under a contender.
+//! While nothing is cleaned the clock stands still: tokens must rise by guard and record alone.
+
+/// Index of an inode, or of a process's incarnation.
+pub type Id = u8;
+
+/// A protocol that lacks one of its rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    None,
+    /// "Acquired" is said without looking at the guard again by its full path.
+    NoSecondLook,
+    /// The record is placed before the token is in the guard.
+    RecordBeforeToken,
+    /// The old record is removed without a flock on it and without looking whether it still is the one judged.
+    NoRecordClaim,
+    /// The new record goes over whatever is there.
+    RenameOver,
+    /// Death of the owner is enough; the pulse is not asked.
+    NoPulse,
+    /// Release writes without comparing tokens.
+    ReleaseAnybody,
+}
+
+/// What a record file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Content {
+    pub owner: Id,
+    pub token: u8,
+    pub released: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Guard {
+    pub token: u8,
+    pub flock: Option<Id>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct RecordFile {
+    /// `None`: created and not written yet.
+    pub content: Option<Content>,
+    pub flock: Option<Id>,
+}
+
+/// One directory: what its three names lead to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Directory {
+    pub guard: Option<Id>,
+    pub record: Option<Id>,
+    pub temp: Option<Id>,
+}
+
+/// Where a contender stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pc {
+    Idle,
+    OpenGuard,
+    LockGuard,
+    FirstLook,
+    Read,
+    Judge,
+    WriteToken,
+    CreateTemp,
+    WriteTemp,
+    ClaimOld,
+    LookAtOld,
+    UnlinkOld,
+    Place,
+    ReadBack,
+    SecondLook,
+    Holding,
+    ReleaseRead,
+    ReleaseTemp,
+    ReleaseClaim,
+    ReleaseRename,
+    Crashed,
+}
+
+/// A contender.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// Unique per incarnation: a restarted process is another owner.
+    pub id: Id,
+    pub pc: Pc,
+    /// Is it releasing (the guard is taken for that)?
+    pub releasing: bool,
+    /// The directory it has open.
+    pub dir: usize,
+    pub guard: Option<Id>,
+    /// The record file it has open, and what it read there.
+    pub old: Option<Id>,
+    pub read: Option<Content>,
+    /// The temp file it created, wherever its name went.
+    pub temp: Option<Id>,
+    pub token: u8,
+    /// Bytes of ours that were put in place in this acquire.
+    pub placed: Option<Content>,
+    /// A token it released before, shown once more by a second call of release.
+    pub stale: Option<u8>,
+    pub attempts: u8,
+    pub acquires: u8,
+    pub restarts: u8,
+}
+
+/// Everything.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub guards: Vec<Guard>,
+    pub records: Vec<RecordFile>,
+    pub dirs: [Directory; 2],
+    /// Where the path leads.
+    pub current: usize,
+    pub processes: [Process; 2],
+    /// Tokens whose pulse a child left behind still carries.
+    pub pulses: Vec<u8>,
+    pub next_id: Id,
+    pub cleanings: u8,
+    pub swaps: u8,
+    /// Nothing was cleaned yet, so tokens must rise by themselves.
+    pub pristine: bool,
+    /// Stands for the clock once something was cleaned: no two tokens in one millisecond.
+    pub clock: u8,
+    pub highest_placed: u8,
+}
+
+impl World {
+    /// A dead owner's record with token 1, two contenders that acquire that often.
+    pub fn new(cleanings: u8, swaps: u8, acquires: [u8; 2]) -> Self {
+        let process = |id: Id| Process {
+            id,
+            pc: Pc::Idle,
+            releasing: false,
+            dir: 0,
+            guard: None,
+            old: None,
+            read: None,
+            temp: None,
+            token: 0,
+            placed: None,
+            stale: None,
+            attempts: 0,
+            acquires: acquires[usize::from(id - 1)],
+            restarts: 1,
+        };
+        let dead = RecordFile { content: Some(Content { owner: 0, token: 1, released: false }), flock: None };
+        Self {
+            guards: vec![Guard { token: 1, flock: None }],
+            records: vec![dead],
+            dirs: [Directory { guard: Some(0), record: Some(0), temp: None }, Directory::default()],
+            current: 0,
+            processes: [process(1), process(2)],
+            pulses: Vec::new(),
+            next_id: 3,
+            cleanings,
+            swaps,
+            pristine: true,
+            clock: 1,
+            highest_placed: 1,
+        }
+    }
+
+    /// Why this world must not be, if so.
+    pub fn violation(&self) -> Option<&'static str> {
+        let holding = self.processes.iter().filter(|process| self.holds(process)).count();
+        (holding + self.pulses.len() > 1).then_some("two holders")
+    }
+
+    fn holds(&self, process: &Process) -> bool {
+        // While it releases it still holds, until the released record is in place.
+        process.pc == Pc::Holding || (process.releasing && process.stale.is_none())
+    }
+
+    pub fn alive(&self, owner: Id) -> bool {
+        self.processes.iter().any(|process| process.id == owner && process.pc != Pc::Crashed)
+    }
+
+    /// Closes what a process has open; its flocks end with that.
+    pub fn close(&mut self, who: usize) {
+        let id = self.processes[who].id;
+        self.guards.iter_mut().filter(|guard| guard.flock == Some(id)).for_each(|guard| guard.flock = None);
+        self.records
+            .iter_mut()
+            .filter(|record| record.flock == Some(id))
+            .for_each(|record| record.flock = None);
+        let process = &mut self.processes[who];
+        (process.guard, process.old, process.read, process.temp) = (None, None, None, None);
+    }
+
+    /// The same world without inodes that nothing leads to, numbered in a fixed order:
+    /// worlds that nobody can tell apart are one.
+    pub fn canonical(mut self) -> Self {
+        let [a, b] = &self.dirs;
+        let [p, q] = &self.processes;
+        let guards = order([a.guard, b.guard, p.guard, q.guard]);
+        let records = order([a.record, b.record, a.temp, b.temp, p.old, q.old, p.temp, q.temp]);
+        let renumber = |order: &[Id], id: Option<Id>| id.map(|id| position(order, id));
+        for dir in &mut self.dirs {
+            dir.guard = renumber(&guards, dir.guard);
+            (dir.record, dir.temp) = (renumber(&records, dir.record), renumber(&records, dir.temp));
+        }
+        for process in &mut self.processes {
+            process.guard = renumber(&guards, process.guard);
+            (process.old, process.temp) = (renumber(&records, process.old), renumber(&records, process.temp));
+        }
+        self.guards = guards.iter().map(|id| self.guards[usize::from(*id)].clone()).collect();
+        self.records = records.iter().map(|id| self.records[usize::from(*id)].clone()).collect();
+        self.pulses.sort_unstable();
+        self
+    }
+}
+
+fn order<const N: usize>(ids: [Option<Id>; N]) -> Vec<Id> {
+    let mut order: Vec<Id> = Vec::with_capacity(N);
+    for id in ids.into_iter().flatten() {
+        if !order.contains(&id) {
+            order.push(id);
+        }
+    }
+    order
+}
+
+fn position(order: &[Id], id: Id) -> Id {
+    let place = order.iter().position(|known| *known == id).expect("listed");
+    Id::try_from(place).expect("few inodes")
+}
