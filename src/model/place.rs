@@ -94,7 +94,7 @@ pub(crate) fn parse_machine_file(bytes: &[u8]) -> Result<PathBuf, &'static str> 
 
 /// File systems of this machine alone, on which flock and record locks are known to work:
 /// `f_type` of statfs(2) and the name.
-const LOCAL: [(u64, &str); 9] = [
+const LOCAL: [(u64, &str); 8] = [
     (0xEF53, "ext2/3/4"),
     (0x5846_5342, "xfs"),
     (0x9123_683E, "btrfs"),
@@ -103,11 +103,10 @@ const LOCAL: [(u64, &str); 9] = [
     (0x2FC1_2FC1, "zfs"),
     (0x0102_1994, "tmpfs"),
     (0x794C_7630, "overlay"),
-    (0x8584_58F6, "ramfs"),
 ];
 
 /// Others by name, for a message.
-const OTHERS: [(u64, &str); 8] = [
+const OTHERS: [(u64, &str); 9] = [
     (0x6969, "nfs"),
     (0xFF53_4D42, "cifs"),
     (0xFE53_4D42, "smb2"),
@@ -116,6 +115,7 @@ const OTHERS: [(u64, &str); 8] = [
     (0x00C3_6400, "ceph"),
     (0x4D44, "vfat"),
     (0x9FA0, "proc"),
+    (0x8584_58F6, "ramfs"),
 ];
 
 /// The name of a file system and whether it is accepted without asking.

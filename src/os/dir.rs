@@ -2,8 +2,8 @@
 //! a path that somebody could swap, and no link is followed.
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fchmod, fstat, linkat, mkdirat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, chmodat, fchmod, fstat, linkat, mkdirat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use std::fs::File;
 use std::io;
@@ -54,15 +54,14 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match openat(&self.fd, name, flags, Mode::empty()) {
             Err(rustix::io::Errno::NOENT) if create => {
+                let mode = Mode::from_raw_mode(if self.shared { 0o2770 } else { 0o700 });
                 match mkdirat(&self.fd, name, Mode::from_raw_mode(0o700)) {
-                    Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                    // By name: a umask may leave us no right to open it.
+                    Ok(()) => chmodat(&self.fd, name, mode, AtFlags::empty())?,
+                    Err(rustix::io::Errno::EXIST) => {}
                     Err(error) => return Err(error.into()),
                 }
-                let fd = openat(&self.fd, name, flags, Mode::empty())?;
-                if self.shared {
-                    fchmod(&fd, Mode::from_raw_mode(0o2770))?;
-                }
-                fd
+                openat(&self.fd, name, flags, Mode::empty())?
             }
             other => other?,
         };

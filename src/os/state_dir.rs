@@ -5,9 +5,9 @@ use crate::model::place::{Choices, Place, Rule, choose, file_system, parse_machi
 use crate::os::dir::{Dir, Opened};
 use rustix::fs::{OFlags, Stat, fstat, fstatfs};
 use rustix::process::{getegid, geteuid, getgroups};
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The setting that binds the whole machine.
@@ -112,12 +112,9 @@ impl StateDir {
         let dir = match Dir::open(&place.path) {
             Ok(dir) => dir,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !create => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&place.path)
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(&place.path)
                 .and_then(|()| Dir::open(&place.path))
-                .map_err(|error| Error::io(&format!("directory {shown}"), &error))?,
+                .map_err(|error| cannot_make(&place, &error))?,
             Err(error) if error.raw_os_error() == Some(nix::libc::ENOTDIR) => {
                 return Err(
                     Error::config(format!("{shown} is not a directory")).hint("name another one with --dir")
@@ -166,11 +163,9 @@ impl StateDir {
             File::open("/dev/urandom")?.read_exact(&mut random)?;
             let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
             let mode = if self.dir.shared { 0o660 } else { 0o600 };
-            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-            let mut temp = tempfile::Builder::new()
-                .prefix(".state-")
-                .permissions(permissions)
-                .tempfile_in(self.dir.path())?;
+            let permissions: fs::Permissions = PermissionsExt::from_mode(mode);
+            let mut temp = tempfile::Builder::new().prefix(".state-").tempfile_in(self.dir.path())?;
+            temp.as_file().set_permissions(permissions)?;
             temp.write_all(format!("{id}\n").as_bytes())?;
             // Whole or not at all, and the first one stays.
             match temp.persist_noclobber(self.dir.path().join(STATE_ID)) {
@@ -181,6 +176,38 @@ impl StateDir {
         }
         Err(io::ErrorKind::InvalidData.into())
     }
+}
+
+/// Makes a directory and what is missing above it, 0700 whatever the umask.
+fn make(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => fs::set_permissions(path, PermissionsExt::from_mode(0o700)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.parent() {
+            Some(parent) if parent != Path::new("") => {
+                make(parent)?;
+                make(path)
+            }
+            _ => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// A user without a home of their own has not chosen a bad directory: none was chosen.
+fn cannot_make(place: &Place, error: &io::Error) -> Error {
+    let what = format!("directory {}", place.path.display());
+    let refused = matches!(
+        error.raw_os_error(),
+        Some(
+            nix::libc::EACCES | nix::libc::EPERM | nix::libc::ENOENT | nix::libc::ENOTDIR | nix::libc::EROFS
+        )
+    );
+    if place.rule == Rule::Home && refused {
+        return Error::config(format!("{what} in your home cannot be made: {}", reason(error)))
+            .hint("give an absolute path: --dir DIR or ORION_DIR=DIR");
+    }
+    Error::io(&what, error)
 }
 
 /// Leaves a mark in a directory, also in one whose file system is refused without it.
