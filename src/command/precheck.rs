@@ -19,10 +19,16 @@ use crate::verdict::liveness::State;
 use serde_json::json;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 const PROGRAM: &str = "orion-precheck";
 /// Where problems without a valid name are logged. No lock can be called so.
 const OWN_LOG: &str = "_precheck";
+
+/// How long the log of a problem may take.
+const LOG_PATIENCE: Duration = Duration::from_millis(500);
 
 /// In the log beside a skip that was only observed.
 const OBSERVED: &str = "observed only: the run went ahead";
@@ -199,13 +205,22 @@ fn not_guarding(report: &Report, error: &Error) {
     report.warn(&format!("not guarding: {error}"));
 }
 
-/// Best effort, and only where a directory exists already.
+/// Best effort, only where a directory exists already, and never long: the problem may
+/// be that very directory, on a server that does not answer.
 fn log_problem(place: &Where, error: &Error, dry_run: bool) {
     if dry_run {
         return;
     }
-    if let Ok(Some(store)) = Store::open(place, &["locks"], LOCK, false) {
-        let event = Event::new("misconfigured", clock::wall().rfc3339(), OWN_LOG);
-        store.log_as(OWN_LOG, &[Event { detail: Some(error.to_string()), ..event }]);
+    let (place, detail) = (place.clone(), Some(error.to_string()));
+    let (done, written) = mpsc::sync_channel(1);
+    let writer = thread::Builder::new().spawn(move || {
+        if let Ok(Some(store)) = Store::open(&place, &["locks"], LOCK, false) {
+            let event = Event::new("misconfigured", clock::wall().rfc3339(), OWN_LOG);
+            store.log_as(OWN_LOG, &[Event { detail, ..event }]);
+        }
+        drop(done.send(()));
+    });
+    if writer.is_ok() {
+        drop(written.recv_timeout(LOG_PATIENCE));
     }
 }
