@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Who holds it (0 free, 75 held, 76 stuck, 69 cannot tell)
     Status(Status),
+    /// Wait until it is free, without taking it
+    Wait(UntilFree),
     /// Every lock, one row each
     List(List),
     /// What happened, and why a run was skipped
@@ -116,6 +118,11 @@ pub(crate) struct Wait {
 pub(crate) enum Patience {
     For(Duration),
     Forever,
+}
+
+impl Patience {
+    /// Not at all.
+    pub(crate) const NONE: Self = Self::For(Duration::ZERO);
 }
 
 fn patience(text: &str) -> Result<Patience, String> {
@@ -223,6 +230,17 @@ pub(crate) struct Status {
     /// Name of the lock; without it, as list
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<OsString>,
+}
+
+/// `wait`
+#[derive(Args, Debug)]
+pub(crate) struct UntilFree {
+    /// At most that long (90s, 10m, 0); without it, for ever
+    #[arg(short, long, value_name = "DUR", value_parser = patience)]
+    pub(crate) wait: Option<Patience>,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
 }
 
 /// `list`

@@ -4,14 +4,11 @@
 //! fs2's methods are called by their full path because std has methods of the
 //! same names now, and a plain `file.unlock()` would silently be std's.
 
+use crate::os::helper;
 use std::fs::File;
 use std::io;
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
-
-/// The waiting thread only waits; it needs next to no stack.
-const STACK: usize = 64 * 1024;
 
 /// Shared or exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +87,7 @@ pub(crate) fn lock_in_background(file: File, mode: Mode) -> io::Result<mpsc::Rec
     // No room in the channel: handing over succeeds only while somebody waits for
     // it. With room, a lock won just after the time-out would sit there, held.
     let (sender, receiver) = mpsc::sync_channel(0);
-    thread::Builder::new().name("flock".into()).stack_size(STACK).spawn(move || {
+    helper::start("flock", move || {
         let outcome = lock(&file, mode).map(|()| file);
         drop(sender.send(outcome));
     })?;
@@ -109,6 +106,7 @@ pub(crate) fn unlock(file: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
     use std::time::Instant;
 
     fn open(path: &std::path::Path) -> File {

@@ -14,7 +14,10 @@ pub(crate) struct Blocked {
 impl Blocked {
     /// Blocks `signals` in this thread and in those it starts.
     pub(crate) fn new(signals: &[Signal]) -> Self {
-        let set: SigSet = signals.iter().copied().collect();
+        Self::swap(&signals.iter().copied().collect())
+    }
+
+    fn swap(set: &SigSet) -> Self {
         // pthread_sigmask(3) fails only on a bad `how`; then nothing is blocked and nothing to restore.
         let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK).unwrap_or_else(|_| SigSet::empty());
         Self { before, swallowed: None }
@@ -23,6 +26,11 @@ impl Blocked {
     /// While a guard is held: a terminal must not stop us in the middle of a change.
     pub(crate) fn terminal_stops() -> Self {
         Self::new(&[Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU])
+    }
+
+    /// While a helper thread is started, which then has them blocked for good.
+    pub(crate) fn everything() -> Self {
+        Self::swap(&SigSet::all())
     }
 
     /// From the start of a tool: a write over the file size limit is then EFBIG, not a death.

@@ -125,6 +125,17 @@ pub(crate) fn pin(identity: &ProcessIdentity) -> Pin {
     }
 }
 
+/// As [`pin`], for a record of another pid namespace, where the number means nothing here: the
+/// process with this pidfs inode, among all that we see. Not seen is [`Pin::Ended`].
+pub(crate) fn pin_by_search(identity: &ProcessIdentity) -> Pin {
+    let Ok(pids) = proc::pids() else { return Pin::Unknown(Errno::EACCES) };
+    let mut all = pids.into_iter().filter_map(|pid| PidFd::open(pid).ok());
+    match all.find(|fd| fd.inode().is_some_and(|inode| identity.pidfs_ino == Some(inode))) {
+        Some(fd) if !fd.ended().unwrap_or(true) => Pin::Running(fd),
+        _ => Pin::Ended,
+    }
+}
+
 /// The identity of the process that has this number now. A zombie is an error
 /// (ESRCH): it cannot own anything.
 ///
@@ -217,6 +228,10 @@ mod tests {
         let identity = identify(child.id()).expect("identity");
         let Pin::Running(fd) = pin(&identity) else { panic!("it runs") };
         assert!(!fd.ended().expect("poll"));
+        if identity.pidfs_ino.is_some() {
+            let Pin::Running(found) = pin_by_search(&identity) else { panic!("it can be found") };
+            assert_eq!(found.pid(), child.id());
+        }
         let mut stranger = identity.clone();
         stranger.start_ticks += 1;
         stranger.pidfs_ino = stranger.pidfs_ino.map(|inode| inode + 1);

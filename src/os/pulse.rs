@@ -5,6 +5,7 @@
 use crate::model::observation::PulseFacts;
 use crate::os::dir::{Dir, Opened};
 use crate::os::fdinfo;
+use crate::os::helper::{self, Bell};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -13,6 +14,8 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Lowest descriptor numbers to try: shells use the low ones, and a soft limit may forbid the high ones.
 const PLACES: [i32; 3] = [220, 20, 10];
@@ -150,6 +153,63 @@ fn ask_range(file: &File, mut start: i64, length: i64) -> PulseFacts {
     }
 }
 
+/// A token's pulse that is waited for.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) token: u64,
+    /// 0 held, 1 free, 2 the lock call failed.
+    state: Arc<AtomicU8>,
+}
+
+impl Watched {
+    /// Rings when nobody carries the token's pulse any more. A helper blocks on a write lock of
+    /// that byte, which excludes no later token and counts for nobody as life, and gives it back at once.
+    ///
+    /// # Errors
+    /// EACCES when the file may not be opened for writing, and what starting a thread answers.
+    pub(crate) fn start(dir: &Dir, name: &str, token: u64, bell: &Bell) -> io::Result<Self> {
+        let file = match dir.open_file(&file_name(name), OFlags::WRONLY)? {
+            Opened::File(file) => file,
+            Opened::Missing | Opened::NotAFile(_) => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let wanted = byte_lock(libc::F_WRLCK, offset(token)?, 1);
+        let state = Arc::new(AtomicU8::new(0));
+        let (theirs, bell) = (Arc::clone(&state), bell.clone());
+        helper::start("pulse", move || {
+            let outcome = loop {
+                match fcntl(&file, FcntlArg::F_OFD_SETLKW(&wanted)) {
+                    Err(Errno::EINTR) => {}
+                    other => break other,
+                }
+            };
+            drop(file);
+            theirs.store(if outcome.is_ok() { 1 } else { 2 }, Ordering::Release);
+            bell.ring();
+        })?;
+        Ok(Self { token, state })
+    }
+
+    /// Is it still being waited for?
+    pub(crate) fn waits(&self) -> bool {
+        self.state.load(Ordering::Acquire) == 0
+    }
+
+    /// Could it not be waited for?
+    pub(crate) fn failed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == 2
+    }
+}
+
+/// Does this process carry the token's pulse? What cannot be seen counts as no.
+pub(crate) fn is_carried_by(dir: &Dir, name: &str, token: u64, pid: u32) -> bool {
+    let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else { return false };
+    fdinfo::holds(pid, &file, |lock| is_pulse(lock, token)).unwrap_or(false)
+}
+
+fn is_pulse(lock: &fdinfo::LockLine, token: u64) -> bool {
+    lock.kind == "OFDLCK" && !lock.write && lock.start == token
+}
+
 /// The processes seen to carry the token's pulse, ascending; for messages and for `stop`.
 pub(crate) fn carriers(dir: &Dir, name: &str, token: Option<u64>) -> fdinfo::Holders {
     let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else {
@@ -179,6 +239,8 @@ mod tests {
             assert_eq!(ask(&dir, "x", None), PulseFacts::Held);
         }
         assert_eq!(carriers(&dir, "x", Some(7)).pids, [std::process::id()]);
+        assert!(is_carried_by(&dir, "x", 7, std::process::id()));
+        assert!(!is_carried_by(&dir, "x", 8, std::process::id()));
         assert!(carriers(&dir, "x", Some(8)).pids.is_empty());
         pulse.close();
         assert_eq!(ask(&dir, "x", None), PulseFacts::Free);
@@ -196,5 +258,23 @@ mod tests {
         let pulse = lock(open(&dir, "x").expect("open"), 9).expect("lock");
         assert_eq!(ask(&dir, "x", None), PulseFacts::Held);
         drop(pulse);
+    }
+
+    #[test]
+    fn the_end_of_a_pulse_rings_and_waiting_for_it_is_not_life() {
+        let temp = tempfile::tempdir().expect("dir");
+        let dir = Dir::open(temp.path()).expect("open");
+        let pulse = lock(open(&dir, "x").expect("open"), 7).expect("lock");
+        let (first, second) = (Bell::new().expect("bell"), Bell::new().expect("bell"));
+        let waits = [&first, &second].map(|bell| Watched::start(&dir, "x", 7, bell).expect("thread"));
+        assert!(waits.iter().all(Watched::waits));
+        assert_eq!(ask(&dir, "x", Some(7)), PulseFacts::Held);
+        drop(pulse);
+        for (bell, wait) in [&first, &second].iter().zip(&waits) {
+            let timeout = Some(std::time::Duration::from_secs(20));
+            assert!(!crate::os::process::wait_any(&[bell.as_fd()], timeout).expect("poll").is_empty());
+            assert!(!wait.waits() && !wait.failed());
+        }
+        assert_eq!(ask(&dir, "x", None), PulseFacts::Free);
     }
 }

@@ -43,6 +43,7 @@ pub fn main() -> ExitCode {
             Command::Status(status) => status::status(&call, status),
             Command::List(list) => list::list(&call, &list.whose),
             Command::Log(log) => log::log(&call, log),
+            Command::Wait(wait) => wait::until_free(&call, &wait),
             Command::Where(place) => whereabouts::show(&call, &place),
         }
     })

@@ -21,7 +21,8 @@ pub(super) enum Relation {
     Stranger,
     /// The caller's own owner holds it.
     You,
-    /// A caller of this command holds it: waiting would be for ourselves.
+    /// A caller of this command holds it, or this process by the pulse it was started with: waiting
+    /// would be for ourselves.
     Ancestor,
 }
 
@@ -41,7 +42,13 @@ pub(super) fn relation(judged: &Judged, owner: &ProcessIdentity, callers: &[u32]
 }
 
 /// The refusal with its kind.
-fn error(store: &Store, name: &LockName, judged: &Judged, relation: Relation, stopped: bool) -> Error {
+pub(super) fn error(
+    store: &Store,
+    name: &LockName,
+    judged: &Judged,
+    relation: Relation,
+    stopped: bool,
+) -> Error {
     let refusal = match judged.state() {
         State::Live(holder) => Error::new(Kind::Held, tell::held(store, name, judged, *holder, stopped)),
         _ => tell::refusal(store, name, judged),
@@ -57,9 +64,14 @@ fn error(store: &Store, name: &LockName, judged: &Judged, relation: Relation, st
         }
         Relation::Ancestor => Error::new(
             Kind::HeldByAncestor,
-            format!(
-                "{name} is held by your own caller, {owner}; waiting would be for yourself; token {token}"
-            ),
+            match judged.state() {
+                State::Live(Holder::Descendant) => format!(
+                    "{name} is held by what {owner} started before it ended, and so by this process; waiting would be for yourself; token {token}"
+                ),
+                _ => format!(
+                    "{name} is held by your own caller, {owner}; waiting would be for yourself; token {token}"
+                ),
+            },
         )
         .hint("--reentrant goes ahead under its lock"),
     }

@@ -1,16 +1,20 @@
-//! Taking a lock, at once or after waiting for its holder.
+//! Taking a lock, at once or after waiting for its holder; and `wait`, which only waits.
 
-use super::owner::callers;
-use super::refuse::{Relation, relation};
-use crate::cli::lock::{Patience, Wait};
-use crate::command::store::{Acquired, Judged, Outcome, Request, Store};
-use crate::error::Error;
+use super::owner;
+use super::refuse::{self, Relation, relation};
+use super::{Call, name};
+use crate::cli::lock::{Patience, UntilFree, Wait};
+use crate::command::store::{Acquired, Judged, Outcome, Request, Store, Watch, newer};
+use crate::command::tell;
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::verdict::liveness::State;
-use std::time::{Duration, Instant};
-
-/// How often a held lock is looked at.
-const POLL: Duration = Duration::from_millis(20);
+use crate::os::host;
+use crate::os::process::{PidFd, Pin, pin};
+use crate::verdict::liveness::{Holder, State};
+use serde_json::json;
+use std::time::Instant;
 
 /// What it came to.
 pub(super) enum Taken {
@@ -25,29 +29,180 @@ pub(super) fn take(
     request: &Request<'_>,
     wait: &Wait,
 ) -> Result<Taken, Error> {
-    let end = match wait.wait {
-        None => Some(Instant::now()),
-        Some(Patience::For(duration)) => Instant::now().checked_add(duration),
-        Some(Patience::Forever) => None,
+    let owner = request.owners.first().ok_or_else(|| Error::new(Kind::Bug, "nobody is to own it"))?;
+    let waiter = Waiter { store, name, owner, end: end(wait.wait.or(Some(Patience::NONE))) };
+    let mut first = true;
+    let attempt = || {
+        // Straight for it once; who waits only looks, until it can be taken.
+        if !std::mem::take(&mut first) {
+            let judged = store.look(name);
+            if matches!(judged.state(), State::Live(_) | State::Unknown(_)) {
+                return Ok(Attempt::Held(judged));
+            }
+        }
+        match store.acquire(name, request) {
+            Ok(Outcome::Acquired(acquired)) => Ok(Attempt::Done(acquired)),
+            Ok(Outcome::NotTaken(judged)) => Ok(Attempt::Held(judged)),
+            Err(error) if error.kind() == Kind::GuardStuck => Ok(Attempt::Stuck(error)),
+            Err(error) => Err(error),
+        }
     };
-    let mut above: Option<Vec<u32>> = None;
-    loop {
-        let judged = match store.acquire(name, request)? {
-            Outcome::Acquired(acquired) => return Ok(Taken::Yes(acquired)),
-            Outcome::NotTaken(judged) => judged,
+    Ok(match waiter.wait(attempt)? {
+        Ok(acquired) => Taken::Yes(acquired),
+        Err((judged, relation)) => Taken::No(judged, relation),
+    })
+}
+
+/// `wait`: until it is free, without taking it. Nothing is written, and nobody is counted.
+pub(super) fn until_free(call: &Call, args: &UntilFree) -> Result<Status, Error> {
+    let name = name(&args.name)?;
+    let Some(store) = call.existing()? else {
+        let looked_in = call.looked_in()?;
+        call.report.say(&format!("{name} was never held in {}", looked_in.display()));
+        if call.report.json {
+            let object = json!({"name": name.as_str(), "state": "free", "directory": looked_in});
+            drop(call.report.object(&object));
+        }
+        return Ok(Exit::Ok.into());
+    };
+    let me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
+    let waiter = Waiter { store: &store, name: &name, owner: &me, end: end(args.wait) };
+    let attempt = || {
+        let judged = store.look(&name);
+        match judged.state() {
+            State::Free | State::Dead | State::Corrupt(_) => Ok(Attempt::Done(judged)),
+            State::Newer(schema) => Err(newer(&name, &store, *schema)),
+            State::Live(_) | State::Unknown(_) => Ok(Attempt::Held(judged)),
+        }
+    };
+    match waiter.wait(attempt)? {
+        Ok(judged) => {
+            if judged.record().is_none() && matches!(judged.state(), State::Free) {
+                call.report.say(&format!("{name} was never held in {}", store.path().display()));
+            }
+            if call.report.json {
+                let mut object = tell::object(&store, &name, &judged);
+                object["directory"] = json!(store.path());
+                drop(call.report.object(&object));
+            }
+            call.report.note(&format!("{name} is free in {}", store.path().display()));
+            Ok(Exit::Ok.into())
+        }
+        Err((judged, relation)) => {
+            let stopped = matches!(judged.state(), State::Live(holder) if tell::is_stopped(&judged, *holder));
+            let error = refuse::error(&store, &name, &judged, relation, stopped);
+            call.report.error(&error, matches!(judged.state(), State::Live(_)) && !stopped);
+            for line in &judged.judgement.evidence {
+                call.report.note(line);
+            }
+            Ok(Exit::from(error.kind()).into())
+        }
+    }
+}
+
+/// When patience ends, by a clock that nobody can set; `None` never.
+fn end(patience: Option<Patience>) -> Option<Instant> {
+    match patience {
+        Some(Patience::For(duration)) => Instant::now().checked_add(duration),
+        Some(Patience::Forever) | None => None,
+    }
+}
+
+/// What one attempt gave.
+enum Attempt<T> {
+    Done(T),
+    Held(Judged),
+    /// The guard stays taken; that may end like any other holding.
+    Stuck(Error),
+}
+
+/// Who waits for what, and until when.
+struct Waiter<'a> {
+    store: &'a Store,
+    name: &'a LockName,
+    owner: &'a ProcessIdentity,
+    end: Option<Instant>,
+}
+
+impl Waiter<'_> {
+    /// Attempts until it is done, until there is nothing to wait for, or until time is over. The
+    /// last attempt begins after that moment.
+    fn wait<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Attempt<T>, Error>,
+    ) -> Result<Result<T, (Box<Judged>, Relation)>, Error> {
+        let mut watch: Option<Watch<'_>> = None;
+        let mut callers: Option<Vec<u32>> = None;
+        loop {
+            let mut over = false;
+            if let Some(watch) = &mut watch {
+                over = self.end.is_some_and(|end| Instant::now() >= end);
+                watch.prepare();
+                if watch.client_ended() {
+                    return Err(self.nobody_to_own_it());
+                }
+            }
+            let judged = match attempt()? {
+                Attempt::Done(done) => return Ok(Ok(done)),
+                Attempt::Held(judged) => judged,
+                Attempt::Stuck(error) => {
+                    if self.is_over() {
+                        return Err(error);
+                    }
+                    continue;
+                }
+            };
+            let relation = self.relation(&judged, &mut callers)?;
+            let waits = relation == Relation::Stranger && worth_waiting(&judged);
+            match &mut watch {
+                _ if over || !waits => return Ok(Err((Box::new(judged), relation))),
+                Some(watch) => watch.rest(&judged, self.end),
+                None if self.is_over() => return Ok(Err((Box::new(judged), relation))),
+                None => watch = Some(Watch::start(self.store, self.name, self.client()?)),
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// The owner-to-be, where it is another process: without it there is nothing to wait for.
+    fn client(&self) -> Result<Option<PidFd>, Error> {
+        if self.owner.pid == std::process::id() {
+            return Ok(None);
+        }
+        match pin(self.owner) {
+            Pin::Running(fd) => Ok(Some(fd)),
+            Pin::Ended => Err(self.nobody_to_own_it()),
+            Pin::Unknown(_) => Ok(None),
+        }
+    }
+
+    fn nobody_to_own_it(&self) -> Error {
+        Error::new(
+            Kind::OwnerEnded,
+            format!("{}: not taken: {} ended while we waited for it", self.name, tell::process(self.owner)),
+        )
+    }
+
+    fn relation(&self, judged: &Judged, callers: &mut Option<Vec<u32>>) -> Result<Relation, Error> {
+        if let (State::Live(Holder::Descendant), Some(record)) = (judged.state(), judged.record())
+            && self.store.carries(self.name, record.token, std::process::id())
+        {
+            return Ok(Relation::Ancestor);
+        }
+        let known = callers.is_some();
+        let above = match callers {
+            Some(above) => above,
+            None => callers.insert(owner::callers()?),
         };
-        if above.is_none() {
-            above = Some(callers()?);
+        let found = relation(judged, self.owner, above);
+        if found == Relation::Ancestor && known {
+            // A caller may have ended since, and its number be the holder's now.
+            return Ok(relation(judged, self.owner, callers.insert(owner::callers()?)));
         }
-        let relation = request.owners.first().map_or(Relation::Stranger, |owner| {
-            relation(&judged, owner, above.as_deref().unwrap_or_default())
-        });
-        let waits = relation == Relation::Stranger && worth_waiting(&judged);
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if !waits || left.is_some_and(|left| left.is_zero()) {
-            return Ok(Taken::No(Box::new(judged), relation));
-        }
-        std::thread::sleep(left.map_or(POLL, |left| left.min(POLL)));
+        Ok(found)
     }
 }
 

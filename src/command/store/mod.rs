@@ -4,9 +4,11 @@
 
 mod acquire;
 mod change;
+mod watch;
 
 pub(crate) use acquire::{Acquired, ON_BEHALF, Outcome, PulseWish, Request, newer};
 pub(crate) use change::{Change, Released, not_owner};
+pub(crate) use watch::Watch;
 
 use crate::env;
 use crate::error::{Error, Kind};
@@ -204,6 +206,11 @@ impl Store {
     /// Processes that carry the pulse of a token.
     pub(crate) fn carriers(&self, name: &LockName, token: Option<u64>) -> crate::os::fdinfo::Holders {
         pulse::carriers(&self.shelf, name.as_str(), token)
+    }
+
+    /// Does this process carry the pulse of a token?
+    pub(crate) fn carries(&self, name: &LockName, token: u64, pid: u32) -> bool {
+        pulse::is_carried_by(&self.shelf, name.as_str(), token, pid)
     }
 
     /// Every name with a record, sorted.

@@ -1,0 +1,189 @@
+//! Waiting for a name: everything that can wake us is set up before the record is
+//! read, so that no change can fall between the look and the sleep.
+//!
+//! Only the first in the line watches. The others sleep until the line moves, and
+//! look now and then all the same: a first one that is stopped delays them and blocks nobody.
+
+use super::{Judged, Store};
+use crate::model::name::LockName;
+use crate::model::record::Record;
+use crate::os::clock;
+use crate::os::helper::Bell;
+use crate::os::inotify::Inotify;
+use crate::os::process::{self, PidFd, Pin, wait_any};
+use crate::os::pulse::Watched;
+use crate::os::queue::Place;
+use crate::verdict::liveness::{Holder, Scope, State, scope};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// How often the record is looked at where something that would wake us is missing.
+const POLL: Duration = Duration::from_millis(20);
+
+/// About how often it is looked at where nothing is: behind the first, and for what no event tells
+/// (a mark set on the directory, a namespace that went away).
+const LOOK: Duration = Duration::from_secs(1);
+
+/// One who waits.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    store: &'a Store,
+    name: &'a LockName,
+    /// The file whose changes matter.
+    record: String,
+    bell: Option<Bell>,
+    /// `None`: there is no line, so we watch for ourselves.
+    place: Option<Place>,
+    inotify: Option<Inotify>,
+    inotify_tried: bool,
+    pulse: Option<Watched>,
+    /// Whom we wait for, where that is not this process.
+    client: Option<PidFd>,
+    /// The token whose owners were LIVE in a look and ended right after it.
+    ended_after_look: Option<u64>,
+}
+
+impl<'a> Watch<'a> {
+    /// Joins the line. `client` ends the waiting by its end.
+    pub(crate) fn start(store: &'a Store, name: &'a LockName, client: Option<PidFd>) -> Self {
+        let bell = Bell::new().ok();
+        let place = bell.as_ref().and_then(|bell| Place::join(store.shelf(), name.as_str(), bell).ok());
+        Self {
+            store,
+            name,
+            record: format!("{name}.json"),
+            bell,
+            place,
+            inotify: None,
+            inotify_tried: false,
+            pulse: None,
+            client,
+            ended_after_look: None,
+        }
+    }
+
+    /// To be called before every look: what happens from now on ends the next [`Watch::rest`].
+    pub(crate) fn prepare(&mut self) {
+        if let Some(bell) = &self.bell {
+            bell.silence();
+        }
+        if self.pulse.as_ref().is_some_and(|pulse| !pulse.waits() && !pulse.failed()) {
+            self.pulse = None;
+        }
+        if let Some(inotify) = &self.inotify {
+            inotify.drain(&self.record);
+        } else if self.is_first() && !self.inotify_tried {
+            self.inotify_tried = true;
+            self.inotify = Inotify::watch(self.store.shelf()).ok();
+        }
+    }
+
+    /// Has the process ended for which we wait?
+    pub(crate) fn client_ended(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.ended().unwrap_or(false))
+    }
+
+    /// Sleeps until another look is worth it, at most until `end`. `judged` is what the last look gave.
+    pub(crate) fn rest(&mut self, judged: &Judged, end: Option<Instant>) {
+        let (pins, pause) = if self.is_first() { self.watch(judged) } else { (Vec::new(), jittered(LOOK)) };
+        let look = Instant::now() + pause;
+        let wake = end.map_or(look, |end| end.min(look));
+        loop {
+            let left = wake.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.sleep(&pins, left) {
+                return;
+            }
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        self.place.as_ref().is_none_or(Place::is_first)
+    }
+
+    /// Watches for the end of whoever holds it, and says for how long that can be relied on.
+    fn watch(&mut self, judged: &Judged) -> (Vec<PidFd>, Duration) {
+        let mut pins = Vec::new();
+        // inotify tells nothing of what other machines do.
+        let mut complete = self.bell.is_some() && self.inotify.is_some() && !self.store.state.network;
+        match (judged.state(), judged.record()) {
+            (State::Live(Holder::Owner(_)), Some(record)) => {
+                for pin in self.store.pins(record) {
+                    match pin {
+                        Pin::Running(pin) => pins.push(pin),
+                        Pin::Ended => {}
+                        Pin::Unknown(_) => complete = false,
+                    }
+                }
+                if pins.is_empty() {
+                    if self.ended_after_look.replace(record.token) != Some(record.token) {
+                        return (pins, Duration::ZERO);
+                    }
+                    complete = false;
+                }
+            }
+            (State::Live(Holder::Descendant), Some(record)) => complete &= self.watch_pulse(record.token),
+            // Corrupt, with a pulse on some byte: a lock on all of them would be in the way of the next owner.
+            (State::Live(_), None) => complete = false,
+            _ => {}
+        }
+        (pins, if complete { jittered(LOOK) } else { POLL })
+    }
+
+    fn watch_pulse(&mut self, token: u64) -> bool {
+        let Some(bell) = &self.bell else { return false };
+        if self.pulse.as_ref().is_none_or(|pulse| pulse.token != token) {
+            self.pulse = Watched::start(self.store.shelf(), self.name.as_str(), token, bell).ok();
+        }
+        self.pulse.as_ref().is_some_and(|pulse| !pulse.failed())
+    }
+
+    /// `true`: woken by something that does not concern us.
+    fn sleep(&self, pins: &[PidFd], left: Duration) -> bool {
+        let mut fds: Vec<BorrowedFd<'_>> = pins.iter().map(AsFd::as_fd).collect();
+        fds.extend(self.client.as_ref().map(AsFd::as_fd));
+        fds.extend(self.bell.as_ref().map(AsFd::as_fd));
+        let ours = fds.len();
+        fds.extend(self.inotify.as_ref().map(AsFd::as_fd));
+        match wait_any(&fds, Some(left)) {
+            Ok(ready) if ready == [ours] => {
+                self.inotify.as_ref().is_none_or(|inotify| !inotify.drain(&self.record))
+            }
+            Ok(_) => false,
+            Err(_) => {
+                std::thread::sleep(left.min(POLL));
+                false
+            }
+        }
+    }
+}
+
+impl Store {
+    /// The owners of a LIVE record, to be waited for.
+    fn pins(&self, record: &Record) -> Vec<Pin> {
+        match scope(record, &self.here(Some(record))) {
+            Scope::ByNumber => record.owners.iter().map(process::pin).collect(),
+            Scope::Search => record.owners.iter().map(process::pin_by_search).collect(),
+            Scope::Restarted(_) | Scope::Private | Scope::Unclear(_) => Vec::new(),
+        }
+    }
+}
+
+/// A quarter less to a quarter more, so that many who came together do not look together.
+fn jittered(pause: Duration) -> Duration {
+    let salt = clock::monotonic_us().wrapping_add(u64::from(std::process::id()).wrapping_mul(7919));
+    let part = u32::try_from(salt % 512).unwrap_or(0);
+    pause * 3 / 4 + pause / 2 * part / 512
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_spread_around_a_second() {
+        for _ in 0..1000 {
+            let pause = jittered(LOOK);
+            assert!((LOOK * 3 / 4..=LOOK * 5 / 4).contains(&pause), "{pause:?}");
+        }
+    }
+}
