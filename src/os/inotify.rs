@@ -2,13 +2,17 @@
 
 use crate::os::dir::Dir;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
-use std::io;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg,
+    socketpair,
+};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// A watched directory.
 #[derive(Debug)]
-pub(crate) struct Inotify(OwnedFd);
+pub(crate) struct Inotify(Option<OwnedFd>);
 
 impl Inotify {
     /// Watches names that come to or leave `dir`. Files written in place are not seen; ours never are.
@@ -24,13 +28,14 @@ impl Inotify {
             path,
             WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ONLYDIR,
         )?;
-        Ok(Self(fd))
+        Ok(Self(Some(fd)))
     }
 
     /// Takes every event that is there: was one about `file`?
     pub(crate) fn drain(&self, file: &str) -> bool {
+        let Some(fd) = &self.0 else { return true };
         let mut buffer = [MaybeUninit::uninit(); 2048];
-        let mut reader = Reader::new(&self.0, &mut buffer);
+        let mut reader = Reader::new(fd, &mut buffer);
         let mut ours = false;
         loop {
             match reader.next() {
@@ -46,11 +51,33 @@ impl Inotify {
             }
         }
     }
+
+    /// The descriptor to poll.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(AsFd::as_fd)
+    }
 }
 
-impl AsFd for Inotify {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+impl Drop for Inotify {
+    /// The last close of a watching inotify waits for an SRCU grace period, 1 to 25 ms, also at exec
+    /// and at exit: just when the lock was won. So the kernel's own collector closes it: a descriptor
+    /// under way on a socket that is itself only under way is garbage (unix(7), SCM_RIGHTS), and
+    /// is freed by a kernel thread since Linux 6.9. Where that fails, we wait.
+    fn drop(&mut self) {
+        let Some(fd) = self.0.take() else { return };
+        let Ok((near, far)) =
+            socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        else {
+            return;
+        };
+        let garbage = [fd.as_fd(), far.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut rights = SendAncillaryBuffer::new(&mut space);
+        if rights.push(SendAncillaryMessage::ScmRights(&garbage)) {
+            drop(sendmsg(&near, &[IoSlice::new(b"x")], &mut rights, SendFlags::DONTWAIT));
+        }
+        // Ours first, while the message still holds one.
+        drop(fd);
     }
 }
 
@@ -76,5 +103,27 @@ mod tests {
         assert!(!watch.drain("x.json"), "another name");
         fs::remove_file(at("x.json")).expect("unlink");
         assert!(watch.drain("x.json"));
+    }
+
+    /// The files of this process that are inotify instances.
+    fn instances() -> usize {
+        let fds = fs::read_dir("/proc/self/fd").expect("fds").flatten();
+        let links = fds.filter_map(|fd| fs::read_link(fd.path()).ok());
+        links.filter(|link| link.to_string_lossy().contains("inotify")).count()
+    }
+
+    #[test]
+    fn instances_are_given_back() {
+        let temp = tempfile::tempdir().expect("dir");
+        let dir = Dir::open(temp.path()).expect("open");
+        // Far more than a user may have at a time.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        for _ in 0..600 {
+            while Inotify::watch(&dir).is_err() {
+                assert!(std::time::Instant::now() < end, "they were not given back");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+        assert!(instances() <= 1, "at most another test's");
     }
 }

@@ -143,7 +143,7 @@ impl<'a> Watch<'a> {
         fds.extend(self.client.as_ref().map(AsFd::as_fd));
         fds.extend(self.bell.as_ref().map(AsFd::as_fd));
         let ours = fds.len();
-        fds.extend(self.inotify.as_ref().map(AsFd::as_fd));
+        fds.extend(self.inotify.as_ref().and_then(Inotify::fd));
         match wait_any(&fds, Some(left)) {
             Ok(ready) if ready == [ours] => {
                 self.inotify.as_ref().is_none_or(|inotify| !inotify.drain(&self.record))
