@@ -65,8 +65,7 @@ impl Drop for Inotify {
     /// is freed by a kernel thread since Linux 6.9. Where that fails, we wait.
     fn drop(&mut self) {
         let Some(fd) = self.0.take() else { return };
-        let Ok((near, far)) =
-            socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        let Ok((near, far)) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         else {
             return;
         };

@@ -168,11 +168,11 @@ impl Store {
     }
 }
 
-/// A quarter less to a quarter more, so that many who came together do not look together.
+/// Up to a half more, so that many who came together do not look together.
 fn jittered(pause: Duration) -> Duration {
     let salt = clock::monotonic_us().wrapping_add(u64::from(std::process::id()).wrapping_mul(7919));
     let part = u32::try_from(salt % 512).unwrap_or(0);
-    pause * 3 / 4 + pause / 2 * part / 512
+    pause + pause / 2 * part / 512
 }
 
 #[cfg(test)]
@@ -180,10 +180,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_are_spread_around_a_second() {
+    fn looks_are_spread() {
         for _ in 0..1000 {
             let pause = jittered(LOOK);
-            assert!((LOOK * 3 / 4..=LOOK * 5 / 4).contains(&pause), "{pause:?}");
+            assert!((LOOK..=LOOK * 3 / 2).contains(&pause), "{pause:?}");
         }
     }
 }
