@@ -17,3 +17,4 @@ pub(crate) mod pulse;
 pub(crate) mod queue;
 pub(crate) mod record_file;
 pub(crate) mod state_dir;
+pub(crate) mod signals;
