@@ -1,5 +1,6 @@
 //! What can be typed to `orion-lock`.
 
+use super::ending::{Break, Hold, Limits, Shim, Stop, Tick};
 use super::{HELP, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand};
@@ -52,6 +53,9 @@ pub(crate) struct Shared {
     pub(crate) verbose: bool,
 }
 
+/// The hidden subcommand of the shim.
+pub(crate) const SHIM: &str = "tree-shim";
+
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -63,16 +67,27 @@ pub(crate) enum Command {
     Release(Release),
     /// Is it still mine, and does an owner live? The line before writing results
     Verify(Verify),
+    /// Say that work passed here; with --every, that it will again
+    Tick(Tick),
     /// Who holds it (0 free, 75 held, 76 stuck, 69 cannot tell)
     Status(Status),
     /// Wait until it is free, without taking it
     Wait(UntilFree),
     /// Every lock, one row each
     List(List),
+    /// Keep it by hand until Ctrl-C
+    Hold(Hold),
+    /// End the holder; free nothing
+    Stop(Stop),
+    /// Free it by hand when nobody can tell whether its owner lives
+    Break(Break),
     /// What happened, and why a run was skipped
     Log(Log),
     /// Which directory, and why that one
     Where(Where),
+    /// What `run --tree` starts in the command's place; waits for its record, then becomes the command
+    #[command(name = SHIM, hide = true)]
+    Shim(Shim),
 }
 
 /// `run`
@@ -82,6 +97,11 @@ pub(crate) struct Run {
     pub(crate) wait: Wait,
     #[command(flatten)]
     pub(crate) busy: Busy,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    /// End the holder first (TERM), and wait for its end (-w, 30s)
+    #[arg(long, conflicts_with_all = ["nonblock", "reentrant"])]
+    pub(crate) replace: bool,
     /// Do not let what the command leaves behind hold the lock
     #[arg(long)]
     pub(crate) owner_only: bool,

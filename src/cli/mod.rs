@@ -1,6 +1,7 @@
 //! What can be typed: one file per tool with its clap types, and here what they
 //! share. Parsing never touches the world.
 
+pub(crate) mod ending;
 pub(crate) mod lock;
 pub(crate) mod precheck;
 

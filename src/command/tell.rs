@@ -7,7 +7,7 @@ use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::record::Record;
 use crate::model::time::WallTime;
-use crate::os::{clock, proc};
+use crate::os::{clock, proc, tree};
 use crate::report::escape;
 use crate::verdict::liveness::{Holder, State};
 use serde_json::{Value, json};
@@ -46,9 +46,11 @@ pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Hold
     let who = match holder {
         Holder::Owner(place) => {
             let owner = record.owners.get(place).or(record.owners.first());
+            let waits = record.supervisor().filter(|it| owner.is_some_and(|owner| owner.pid == it.pid));
             format!(
-                "is held by {}{}",
+                "is held by {}{}{}",
                 owner.map_or_else(|| "nobody".into(), process),
+                waits.map_or_else(String::new, |it| left_below(it.pid)),
                 if stopped { ", which is stopped (state T)," } else { "" }
             )
         }
@@ -65,6 +67,19 @@ pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Hold
         .as_ref()
         .map_or_else(String::new, |note| format!("; note: {}", escape(note.as_bytes(), SHOWN)));
     format!("{name} {who}{}; token {}{note}", since(record), record.token)
+}
+
+/// What a supervisor waits for: its command has ended, or it would be named instead.
+fn left_below(supervisor: u32) -> String {
+    let below = tree::below(supervisor, &[]).unwrap_or_default();
+    let name = |it: &proc::ProcStat| format!("{} ({})", it.pid, escape(it.comm.as_bytes(), SHOWN));
+    match below.as_slice() {
+        [] => String::new(),
+        [one] => format!(", which waits for what its command left behind, {},", name(one)),
+        [one, rest @ ..] => {
+            format!(", which waits for what its command left behind, {} and {} more,", name(one), rest.len())
+        }
+    }
 }
 
 /// Is the holder stopped? Said also under `-q`.

@@ -20,6 +20,12 @@ pub(crate) const CLAIM: &str = "claim";
 pub(crate) const VIA_RUN: &str = "run";
 /// `attrs.via` of a record that expects a release (`acquire`).
 pub(crate) const VIA_ACQUIRE: &str = "acquire";
+/// `attrs.via` of a record that a person keeps by hand (`hold`).
+pub(crate) const VIA_HOLD: &str = "hold";
+/// In `attrs`: the pid of the owner that waits for its command's tree (`run --tree`).
+pub(crate) const SUPERVISOR: &str = "supervisor";
+/// In `attrs`: who freed it by hand (`break`).
+pub(crate) const BROKEN_BY: &str = "broken_by";
 
 /// The record as written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,6 +80,12 @@ impl Record {
     /// How it was taken: [`VIA_RUN`], [`VIA_ACQUIRE`] or what a newer tool wrote.
     pub(crate) fn via(&self) -> Option<&str> {
         self.attrs.get("via")?.as_str()
+    }
+
+    /// The owner that only waits for the tree of its command (`run --tree`).
+    pub(crate) fn supervisor(&self) -> Option<&ProcessIdentity> {
+        let pid = self.attrs.get(SUPERVISOR)?.as_u64()?;
+        self.owners.iter().find(|owner| u64::from(owner.pid) == pid)
     }
 
     /// How far the holder is behind its promise: `Some` only when it has ticked with one and

@@ -62,17 +62,7 @@ impl<'dir> Guard<'dir> {
 
     /// The last token taken through it.
     pub(crate) fn token(&self) -> io::Result<GuardToken> {
-        let mut bytes = [0; 21];
-        let mut length = 0;
-        while length < bytes.len() {
-            match self.file.read_at(&mut bytes[length..], length as u64) {
-                Ok(0) => break,
-                Ok(count) => length += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(GuardToken::parse(&bytes[..length]))
+        token_in(&self.file)
     }
 
     /// Stores a token, by one write at offset 0.
@@ -100,6 +90,28 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         drop(flock::unlock(&self.file));
     }
+}
+
+/// The last token of a name, without taking its guard. `None`: there is no guard, or it cannot be read.
+pub(crate) fn peek(dir: &Dir, name: &str) -> Option<GuardToken> {
+    match dir.open_file(&format!("{name}.guard"), OFlags::RDONLY) {
+        Ok(Opened::File(file)) => token_in(&file).ok(),
+        _ => None,
+    }
+}
+
+fn token_in(file: &File) -> io::Result<GuardToken> {
+    let mut bytes = [0; 21];
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(GuardToken::parse(&bytes[..length]))
 }
 
 /// Who has the guard, for the message.

@@ -125,14 +125,17 @@ pub(crate) fn pin(identity: &ProcessIdentity) -> Pin {
     }
 }
 
-/// As [`pin`], for a record of another pid namespace, where the number means nothing here: the
-/// process with this pidfs inode, among all that we see. Not seen is [`Pin::Ended`].
-pub(crate) fn pin_by_search(identity: &ProcessIdentity) -> Pin {
-    let Ok(pids) = proc::pids() else { return Pin::Unknown(Errno::EACCES) };
-    let mut all = pids.into_iter().filter_map(|pid| PidFd::open(pid).ok());
-    match all.find(|fd| fd.inode().is_some_and(|inode| identity.pidfs_ino == Some(inode))) {
-        Some(fd) if !fd.ended().unwrap_or(true) => Pin::Running(fd),
-        _ => Pin::Ended,
+/// As [`pin`] for a record of another pid namespace seen from the initial one: the process with
+/// the recorded pidfs inode, wherever it is.
+pub(crate) fn find(identity: &ProcessIdentity) -> Pin {
+    let (Some(inode), Ok(pids)) = (identity.pidfs_ino, proc::pids()) else {
+        return Pin::Unknown(Errno::ENOSYS);
+    };
+    let found = pids.into_iter().filter_map(|pid| PidFd::open(pid).ok()).find(|fd| fd.inode() == Some(inode));
+    match found.map(|fd| (fd.ended(), fd)) {
+        Some((Ok(false), fd)) => Pin::Running(fd),
+        Some((Err(error), _)) => Pin::Unknown(Errno::from_raw(error.raw_os_error().unwrap_or(0))),
+        Some((Ok(true), _)) | None => Pin::Ended,
     }
 }
 
@@ -229,7 +232,7 @@ mod tests {
         let Pin::Running(fd) = pin(&identity) else { panic!("it runs") };
         assert!(!fd.ended().expect("poll"));
         if identity.pidfs_ino.is_some() {
-            let Pin::Running(found) = pin_by_search(&identity) else { panic!("it can be found") };
+            let Pin::Running(found) = find(&identity) else { panic!("it can be found") };
             assert_eq!(found.pid(), child.id());
         }
         let mut stranger = identity.clone();

@@ -221,6 +221,13 @@ pub(crate) fn carriers(dir: &Dir, name: &str, token: Option<u64>) -> fdinfo::Hol
     .unwrap_or(fdinfo::Holders { pids: Vec::new(), blind: true })
 }
 
+/// Does this process carry the token's pulse? `false` also when that cannot be seen.
+pub(crate) fn carries(dir: &Dir, name: &str, token: u64, pid: u32) -> bool {
+    let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else { return false };
+    fdinfo::holds(pid, &file, |lock| lock.kind == "OFDLCK" && !lock.write && lock.start == token)
+        .unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

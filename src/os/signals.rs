@@ -9,10 +9,12 @@
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, getpgrp};
+use nix::unistd::{Pid, getpgrp, getpid, getsid};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What a supervisor passes on to the command.
 pub(crate) const FORWARDED: [Signal; 6] =
@@ -139,6 +141,21 @@ pub(crate) fn signal_own_group(signal: Signal) -> io::Result<()> {
     Ok(killpg(getpgrp(), signal)?)
 }
 
+/// Our own process group: whoever is in it has what the terminal sent.
+pub(crate) fn own_group() -> i32 {
+    getpgrp().as_raw()
+}
+
+/// Do we lead our session? Then a hang-up of the terminal goes to us alone, not to our group.
+pub(crate) fn leads_session() -> bool {
+    getsid(None).is_ok_and(|session| session == getpid())
+}
+
+/// The same signal for [`crate::os::process::PidFd::signal`].
+pub(crate) fn for_pidfd(signal: Signal) -> Option<rustix::process::Signal> {
+    rustix::process::Signal::from_named_raw(signal as i32)
+}
+
 /// Was SIGCHLD ignored when this process was started? The kernel then reaps its
 /// children unseen, and no status can be had (sigaction(2)).
 pub(crate) fn children_are_reaped_unseen() -> bool {
@@ -146,6 +163,18 @@ pub(crate) fn children_are_reaped_unseen() -> bool {
     let ignored = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     ignored & (1 << (Signal::SIGCHLD as u32 - 1)) != 0
+}
+
+/// Makes children report their end even where SIGCHLD was ignored, by a handler that
+/// only takes note: it ends at exec, and what is started finds the default.
+///
+/// # Errors
+/// What sigaction(2) answers.
+pub(crate) fn hear_of_children() -> io::Result<()> {
+    if children_are_reaped_unseen() {
+        signal_hook::flag::register(Signal::SIGCHLD as i32, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

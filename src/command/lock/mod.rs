@@ -1,14 +1,22 @@
 //! `orion-lock`: one file per subcommand.
 
 mod acquire;
+mod breaking;
+mod ending;
+mod hold;
 mod list;
 mod log;
 mod owner;
 mod refuse;
 mod release;
+mod replace;
 mod run;
+mod shim;
 mod status;
 mod status_file;
+mod stop;
+mod tick;
+mod tree;
 mod verify;
 mod wait;
 mod whereabouts;
@@ -40,6 +48,11 @@ pub fn main() -> ExitCode {
             Command::Acquire(acquire) => acquire::acquire(&call, acquire),
             Command::Release(release) => release::release(&call, release),
             Command::Verify(verify) => verify::verify(&call, verify),
+            Command::Tick(tick) => tick::tick(&call, &tick),
+            Command::Hold(hold) => hold::hold(&call, &hold),
+            Command::Stop(stop) => stop::stop(&call, &stop),
+            Command::Break(wish) => breaking::break_open(&call, &wish),
+            Command::Shim(shim) => shim::shim(call, &shim),
             Command::Status(status) => status::status(&call, status),
             Command::List(list) => list::list(&call, &list.whose),
             Command::Log(log) => log::log(&call, log),

@@ -3,7 +3,9 @@
 
 use super::owner::exported_token;
 use super::refuse::{Relation, turned_away};
+use super::replace::replace;
 use super::status_file::StatusFile;
+use super::tree::supervise;
 use super::wait::{Taken, take};
 use super::{Call, busy_code, name};
 use crate::cli::lock::Run;
@@ -12,8 +14,9 @@ use crate::env;
 use crate::error::{Error, reason};
 use crate::exit::{CANNOT_EXECUTE, NOT_FOUND, Status};
 use crate::model::name::LockName;
-use crate::model::record::VIA_RUN;
-use crate::report::escape;
+use crate::model::record::{SUPERVISOR, VIA_RUN};
+use crate::report::{Report, escape};
+use crate::verdict::limits::Limits;
 use crate::verdict::ownership::Right;
 use serde_json::{Map, json};
 use std::ffi::OsString;
@@ -33,14 +36,31 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
     me.comm = comm_of(&args.command);
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_RUN));
+    let limits = Limits { max_run: args.limits.max_run, kill_after: args.limits.kill_after };
+    let tree = args.limits.tree || limits.max_run.is_some();
+    if tree {
+        attrs.insert(SUPERVISOR.into(), json!(me.pid));
+    }
     let request = Request {
         owners: vec![me],
         note: args.note.clone(),
         attrs,
         pulse: if args.owner_only { PulseWish::Nobody } else { PulseWish::Us },
     };
-    match take(&store, &name, &request, &args.wait)? {
-        Taken::Yes(acquired) => become_command(call, &args.command, &store, &name, *acquired, &status_file),
+    let taken = if args.replace {
+        replace(&call.report, &store, &name, &request, &args.wait)?
+    } else {
+        take(&store, &name, &request, &args.wait)?
+    };
+    match taken {
+        Taken::Yes(acquired) => {
+            say_before(&call.report, &acquired, &args.command);
+            if tree {
+                supervise(call, &args.command, &store, &name, *acquired, &status_file, limits)
+            } else {
+                become_command(call, &args.command, &store, &name, *acquired, &status_file)
+            }
+        }
         Taken::No(judged, relation) => {
             let token = judged.record().map(|record| record.token);
             let ours =
@@ -54,7 +74,7 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
 }
 
 /// The name the kernel will give the process after exec: the file's, cut at 15 bytes (prctl(2), PR_SET_NAME).
-fn comm_of(command: &[OsString]) -> String {
+pub(super) fn comm_of(command: &[OsString]) -> String {
     let path = command.first().map(|word| word.as_bytes()).unwrap_or_default();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(&file[..file.len().min(15)]).into_owned()
@@ -73,6 +93,16 @@ fn check_command(command: &[OsString]) -> Result<(), Error> {
     Ok(())
 }
 
+/// What a person should know before the command speaks.
+fn say_before(report: &Report, acquired: &Acquired, words: &[OsString]) {
+    for line in &acquired.said {
+        report.warn(line);
+    }
+    if let Some(line) = leaves_at_once(words) {
+        report.say(&line);
+    }
+}
+
 fn become_command(
     call: Call,
     words: &[OsString],
@@ -82,12 +112,6 @@ fn become_command(
     status_file: &StatusFile,
 ) -> Result<Status, Error> {
     let token = acquired.record.token;
-    for line in &acquired.said {
-        call.report.warn(line);
-    }
-    if let Some(line) = leaves_at_once(words) {
-        call.report.say(&line);
-    }
     status_file.fact("acquired", name.as_str(), &json!({"token": token, "pid": std::process::id()}));
     let mut command = command(words);
     command.envs(exports(store, name, token));
@@ -112,7 +136,7 @@ fn exec(call: Call, command: &mut Command) -> io::Error {
     command.exec()
 }
 
-fn command(words: &[OsString]) -> Command {
+pub(super) fn command(words: &[OsString]) -> Command {
     let (program, arguments) =
         words.split_first().map_or((OsString::new(), &[][..]), |(first, rest)| (first.clone(), rest));
     let mut command = Command::new(program);
@@ -120,10 +144,15 @@ fn command(words: &[OsString]) -> Command {
     command
 }
 
-/// As a shell reports it.
-fn cannot_run(words: &[OsString], error: &io::Error) -> Status {
+/// Says why the command could not be run, and gives the status for it.
+pub(super) fn cannot_run(words: &[OsString], error: &io::Error) -> Status {
     let shown = escape(words.first().map(|word| word.as_bytes()).unwrap_or_default(), 120);
-    crate::report::Report::new("orion-lock").warn(&format!("{shown}: {}", reason(error)));
+    Report::new("orion-lock").warn(&format!("{shown}: {}", reason(error)));
+    cannot_run_status(error)
+}
+
+/// As a shell reports it.
+pub(super) fn cannot_run_status(error: &io::Error) -> Status {
     if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE }
 }
 

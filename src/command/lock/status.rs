@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
 use crate::model::name::LockName;
+use crate::model::record::BROKEN_BY;
 use crate::os::clock;
 use crate::report::escape;
 use crate::verdict::liveness::{Holder, State};
@@ -99,9 +100,16 @@ fn free(store: &Store, name: &LockName, judged: &Judged) -> String {
     let looked_in = store.path().display();
     let Some(record) = judged.record() else { return format!("{name}: free, never held in {looked_in}") };
     let who = record.owners.first().map_or_else(String::new, tell::process);
-    match &record.released_at {
-        Some(at) => format!("{name}: free; {who} released it at {at} (token {}); {looked_in}", record.token),
-        None => format!("{name}: free; {who} has ended (token {}); {looked_in}", record.token),
+    let broken_by = record.attrs.get(BROKEN_BY).map(|by| by["uid"].to_string());
+    match (&record.released_at, broken_by) {
+        (Some(at), Some(uid)) => format!(
+            "{name}: free; uid {uid} broke the lock of {who} at {at} (token {}); {looked_in}",
+            record.token
+        ),
+        (Some(at), None) => {
+            format!("{name}: free; {who} released it at {at} (token {}); {looked_in}", record.token)
+        }
+        (None, _) => format!("{name}: free; {who} has ended (token {}); {looked_in}", record.token),
     }
 }
 

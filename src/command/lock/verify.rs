@@ -15,7 +15,7 @@ use serde_json::json;
 
 pub(super) fn verify(call: &Call, args: Verify) -> Result<Status, Error> {
     let name = name(&args.name)?;
-    let right = right(&args, &name)?;
+    let right = right(args.token, args.owner.as_deref(), &name)?;
     let Some(store) = call.existing()? else {
         return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
     };
@@ -32,11 +32,11 @@ pub(super) fn verify(call: &Call, args: Verify) -> Result<Status, Error> {
 }
 
 /// The token or owner that was named, or the token that `run` exported for this name, or `ORION_OWNER_PID`.
-fn right(args: &Verify, name: &LockName) -> Result<Right, Error> {
-    if let Some(token) = args.token {
+pub(super) fn right(token: Option<u64>, owner: Option<&str>, name: &LockName) -> Result<Right, Error> {
+    if let Some(token) = token {
         return Ok(Right::Token(token));
     }
-    let wish = match &args.owner {
+    let wish = match owner {
         Some(owner) => Some(Wish::parse(owner)),
         None => match exported_token(name.as_str()) {
             Some(token) => return Ok(Right::Token(token)),

@@ -11,7 +11,7 @@ use crate::os::dir::Opened;
 use crate::os::{clock, record_file};
 use crate::verdict::ownership::{Ownership, Right, ownership};
 use rustix::fs::OFlags;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How often to start over when the record changes under us.
 const ATTEMPTS: usize = 5;
@@ -42,21 +42,37 @@ impl Store {
     /// # Errors
     /// NOPERM when it is not the caller's (the file is untouched), and what the system answers.
     pub(crate) fn release(&self, name: &LockName, right: &Right) -> Result<Released, Error> {
-        let released_at = json!(clock::wall().rfc3339());
-        let mark = |stored: &Stored| Change::Write(stored.patched(&[("released_at", released_at.clone())]));
-        let (released, stored) = match self.change(name, right, mark) {
-            Ok(Some(stored)) => (Released::Now, stored),
-            Ok(None) => return Ok(Released::Before),
-            Err(error) if error.kind() == Kind::CannotCreate => {
-                match self.change(name, right, |_| Change::Remove)? {
-                    Some(stored) => (Released::ByRemoving, stored),
-                    None => return Ok(Released::Before),
-                }
-            }
-            Err(error) => return Err(error),
-        };
-        self.log(name, &[event_of("released", name, &stored.record)]);
+        let (released, stored) = self.free(name, right, &[])?;
+        if let Some(stored) = stored {
+            self.log(name, &[event_of("released", name, &stored.record)]);
+        }
         Ok(released)
+    }
+
+    /// Marks a record as free, adding to its `attrs`; gives it as it was, `None` when it was free before.
+    pub(super) fn free(
+        &self,
+        name: &LockName,
+        right: &Right,
+        attrs: &[(&str, Value)],
+    ) -> Result<(Released, Option<Stored>), Error> {
+        let released_at = json!(clock::wall().rfc3339());
+        let mark = |stored: &Stored| {
+            let mut all = stored.record.attrs.clone();
+            all.extend(attrs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
+            let mut changes = vec![("released_at", released_at.clone())];
+            if !attrs.is_empty() {
+                changes.push(("attrs", Value::Object(all)));
+            }
+            Change::Write(stored.patched(&changes))
+        };
+        let (how, stored) = match self.change(name, right, mark) {
+            Err(error) if error.kind() == Kind::CannotCreate => {
+                (Released::ByRemoving, self.change(name, right, |_| Change::Remove)?)
+            }
+            other => (Released::Now, other?),
+        };
+        Ok(if stored.is_some() { (how, stored) } else { (Released::Before, None) })
     }
 
     /// Changes the caller's record under the guard. Gives the record as it was, or `None`

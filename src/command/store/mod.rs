@@ -4,10 +4,12 @@
 
 mod acquire;
 mod change;
+mod ending;
 mod watch;
 
 pub(crate) use acquire::{Acquired, ON_BEHALF, Outcome, PulseWish, Request, newer};
 pub(crate) use change::{Change, Released, not_owner};
+pub(crate) use ending::End;
 pub(crate) use watch::Watch;
 
 use crate::env;
@@ -211,6 +213,11 @@ impl Store {
     /// Does this process carry the pulse of a token?
     pub(crate) fn carries(&self, name: &LockName, token: u64, pid: u32) -> bool {
         pulse::is_carried_by(&self.shelf, name.as_str(), token, pid)
+    }
+
+    /// The last token of a name, read without its guard; for a name without a record.
+    pub(crate) fn last_token(&self, name: &LockName) -> Option<crate::model::token::GuardToken> {
+        crate::os::guard::peek(&self.shelf, name.as_str())
     }
 
     /// Every name with a record, sorted.

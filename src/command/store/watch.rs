@@ -162,7 +162,7 @@ impl Store {
     fn pins(&self, record: &Record) -> Vec<Pin> {
         match scope(record, &self.here(Some(record))) {
             Scope::ByNumber => record.owners.iter().map(process::pin).collect(),
-            Scope::Search => record.owners.iter().map(process::pin_by_search).collect(),
+            Scope::Search => record.owners.iter().map(process::find).collect(),
             Scope::Restarted(_) | Scope::Private | Scope::Unclear(_) => Vec::new(),
         }
     }

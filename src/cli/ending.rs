@@ -1,0 +1,112 @@
+//! What can be typed to `orion-lock` about ending: limits of a run, and the
+//! subcommands that end or prolong somebody's hold.
+
+use super::duration;
+use super::lock::{Busy, Wait};
+use clap::Args;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// How long the tree of a run may live.
+#[derive(Args, Debug)]
+pub(crate) struct Limits {
+    /// Stay as the parent, and hold the lock until everything the command started has ended
+    #[arg(long)]
+    pub(crate) tree: bool,
+    /// End the command and everything it started after that time (TERM); implies --tree
+    #[arg(long, value_name = "DUR", value_parser = positive)]
+    pub(crate) max_run: Option<Duration>,
+    /// Kill what is still there that long after the TERM of --max-run
+    #[arg(long, value_name = "DUR", value_parser = duration, requires = "max_run")]
+    pub(crate) kill_after: Option<Duration>,
+}
+
+fn positive(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("0 would end it at once".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// The shim that `run --tree` starts; not for people.
+#[derive(Args, Debug)]
+pub(crate) struct Shim {
+    /// Descriptor to wait at
+    #[arg(long, value_name = "FD")]
+    pub(crate) gate: i32,
+    /// Descriptor to answer on
+    #[arg(long, value_name = "FD")]
+    pub(crate) answer: i32,
+    /// Signals to unblock, as bits
+    #[arg(long, value_name = "HEX")]
+    pub(crate) mask: String,
+    /// The command
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `tick`
+#[derive(Args, Debug)]
+pub(crate) struct Tick {
+    /// The token; default: the one that run exported for this name
+    #[arg(long, value_name = "N", conflicts_with = "owner")]
+    pub(crate) token: Option<u64>,
+    /// The owner, by pid or unique name
+    #[arg(long, value_name = "WHO")]
+    pub(crate) owner: Option<String>,
+    /// Promise the next tick within that time (0: promise nothing any more)
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) every: Option<Duration>,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}
+
+/// `hold`
+#[derive(Args, Debug)]
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) busy: Busy,
+    /// A word about why, shown by status
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}
+
+/// `stop`
+#[derive(Args, Debug)]
+pub(crate) struct Stop {
+    /// The token of the holder that is meant
+    #[arg(long, value_name = "N")]
+    pub(crate) token: u64,
+    /// Wait that long for its end [default: 30s, with --kill-after 30s more than that]
+    #[arg(short, long, value_name = "DUR", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Kill what is still there that long after the TERM
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) kill_after: Option<Duration>,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}
+
+/// `break`
+#[derive(Args, Debug)]
+pub(crate) struct Break {
+    /// The token of the record that is meant
+    #[arg(long, value_name = "N")]
+    pub(crate) token: u64,
+    /// Also when its owner is proved to live; nothing is ended
+    #[arg(long)]
+    pub(crate) owner_is_alive: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}

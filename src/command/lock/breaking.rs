@@ -1,0 +1,83 @@
+//! `break`: a person frees a lock whose owner nobody can judge. Ends nothing.
+
+use super::{Call, name};
+use crate::cli::ending::Break;
+use crate::command::store::{Judged, Released, Store, newer, not_owner};
+use crate::command::tell;
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::model::name::LockName;
+use crate::verdict::liveness::State;
+use crate::verdict::ownership::Right;
+use serde_json::json;
+use std::io::{self, IsTerminal};
+
+pub(super) fn break_open(call: &Call, args: &Break) -> Result<Status, Error> {
+    let name = name(&args.name)?;
+    let Some(store) = call.existing()? else {
+        return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
+    };
+    let judged = store.look(&name);
+    if let State::Newer(schema) = judged.state() {
+        return Err(newer(&name, &store, *schema));
+    }
+    if let (State::Live(_), None) = (judged.state(), judged.record()) {
+        return Err(tell::refusal(&store, &name, &judged));
+    }
+    store.owned(&name, &judged.found, store.last_token(&name), &Right::Token(args.token))?;
+    match judged.state() {
+        State::Unknown(_) if judged.record().is_some() => {}
+        State::Live(_) if args.owner_is_alive => {}
+        State::Live(_) => {
+            return Err(alive(&store, &name, &judged, args.token));
+        }
+        State::Unknown(_) => return Err(tell::refusal(&store, &name, &judged)),
+        _ => {
+            call.report.say(&format!("{name} is free already; nothing was changed"));
+            return done(call, &name, args.token, false);
+        }
+    }
+    if !args.yes {
+        confirm(call, args, &store, &name, &judged)?;
+    }
+    let released = store.break_open(&name, args.token)?;
+    if released == Released::ByRemoving {
+        call.report.warn(&format!("{name}: the disk is full, so its record was removed instead of marked"));
+    }
+    done(call, &name, args.token, released != Released::Before)
+}
+
+fn done(call: &Call, name: &LockName, token: u64, broken: bool) -> Result<Status, Error> {
+    if call.report.json {
+        drop(call.report.object(&json!({"name": name.as_str(), "token": token, "broken": broken})));
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// Proved to live: not without being told so.
+fn alive(store: &Store, name: &LockName, judged: &Judged, token: u64) -> Error {
+    Error::new(Kind::Held, tell::refusal(store, name, judged).message()).hint(format!(
+        "to end it: orion-lock stop --token {token} {name}; to free the lock under it: \
+         orion-lock break --owner-is-alive --token {token} {name}"
+    ))
+}
+
+/// Asks on the terminal.
+fn confirm(call: &Call, args: &Break, store: &Store, name: &LockName, judged: &Judged) -> Result<(), Error> {
+    let refusal = tell::refusal(store, name, judged);
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        let alive = if args.owner_is_alive { " --owner-is-alive" } else { "" };
+        return Err(Error::usage("break asks before it frees a lock, and there is no terminal to ask on")
+            .hint(format!("orion-lock break --yes{alive} --token {} {name}", args.token)));
+    }
+    call.report.warn(refusal.message());
+    call.report.warn(&format!(
+        "break ends nothing: if it still runs, two will. Type yes to free {name} all the same:"
+    ));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(|error| Error::io("stdin", &error))?;
+    if answer.trim() == "yes" {
+        return Ok(());
+    }
+    Err(Error::new(refusal.kind(), format!("{name}: not broken; nothing was changed")))
+}

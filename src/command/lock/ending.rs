@@ -1,0 +1,217 @@
+//! Asking a holder to end, for `stop` and `run --replace`: TERM through pidfds to the
+//! owners, to whoever carries the pulse of that token, and to everything below a
+//! supervisor. Frees nothing: a lock is free when its holder has ended.
+
+use crate::command::store::{Judged, Store, event_of};
+use crate::command::tell;
+use crate::error::{Error, Kind, reason};
+use crate::model::event::Event;
+use crate::model::name::LockName;
+use crate::os::process::{PidFd, wait_any};
+use crate::os::{proc, tree};
+use crate::report::escape;
+use crate::verdict::liveness::State;
+use rustix::process::Signal;
+use std::cell::RefCell;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// How often to look for processes that were started meanwhile.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is wanted of the holder with a token.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) token: u64,
+    /// `None`: for ever.
+    pub(super) until: Option<Instant>,
+    /// `None`: it is never killed.
+    pub(super) kill_at: Option<Instant>,
+    /// Not only the lock is to be free: whoever was asked must have ended.
+    pub(super) all_ended: bool,
+    /// For the log: who asked.
+    pub(super) by: &'a str,
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It holds the lock no more.
+    Yes,
+    /// Time ran out. Whoever is left, if that could be seen.
+    StillThere(Judged, Vec<u32>),
+}
+
+/// Asks the holder to end and waits.
+///
+/// # Errors
+/// NOPERM for another token, UNAVAILABLE where the owner cannot be judged, and what the system answers.
+pub(super) fn end_holder(store: &Store, name: &LockName, wanted: &Wanted<'_>) -> Result<Ended, Error> {
+    let mut asked = Asked { store, name, wanted, processes: Vec::new(), supervisor: None, killed: false };
+    loop {
+        let judged = store.look(name);
+        let holds = judged.record().is_some_and(|it| it.token == wanted.token && it.released_at.is_none());
+        let live = match judged.state() {
+            State::Live(_) => holds,
+            State::Unknown(_) | State::Newer(_) => return Err(tell::refusal(store, name, &judged)),
+            State::Free | State::Dead | State::Corrupt(_) => false,
+        };
+        asked.processes.retain(|fd| !fd.ended().unwrap_or(false));
+        if !live && (asked.processes.is_empty() || !wanted.all_ended) {
+            return Ok(Ended::Yes);
+        }
+        let now = Instant::now();
+        let kill = wanted.kill_at.is_some_and(|at| now >= at);
+        if live {
+            asked.ask(&judged, kill)?;
+        } else if kill {
+            asked.kill_those_left()?;
+        }
+        if wanted.until.is_some_and(|until| now >= until) {
+            let left = asked.processes.iter().map(PidFd::pid).collect();
+            return Ok(Ended::StillThere(judged, left));
+        }
+        asked.wait(now)?;
+    }
+}
+
+/// Whom we asked.
+struct Asked<'a> {
+    store: &'a Store,
+    name: &'a LockName,
+    wanted: &'a Wanted<'a>,
+    processes: Vec<PidFd>,
+    supervisor: Option<PidFd>,
+    killed: bool,
+}
+
+impl Asked<'_> {
+    /// TERM to those who were not asked yet, or KILL to everybody.
+    fn ask(&mut self, judged: &Judged, kill: bool) -> Result<(), Error> {
+        let Some(record) = judged.record() else { return Ok(()) };
+        let holders = self.store.holders(self.name, record)?;
+        let known = |fd: &PidFd| self.processes.iter().any(|known| known.pid() == fd.pid());
+        let newcomers: Vec<PidFd> = holders.processes.into_iter().filter(|fd| !known(fd)).collect();
+        let first = self.processes.is_empty() && self.supervisor.is_none();
+        if let Some(supervisor) = &holders.supervisor {
+            // It ends by itself when the others have, unless it is stopped.
+            drop(tree::signal(supervisor, Signal::CONT));
+        }
+        self.supervisor = holders.supervisor;
+        let failed: RefCell<Option<(u32, std::io::Error)>> = RefCell::new(None);
+        let note = |fd: &PidFd, result: std::io::Result<()>| {
+            if let Err(error) = result {
+                failed.borrow_mut().get_or_insert((fd.pid(), error));
+            }
+        };
+        let kill_now = kill && (!self.killed || !newcomers.is_empty());
+        if newcomers.is_empty() && !kill_now {
+            return Ok(());
+        }
+        // Not a moment after it was given to somebody else, perhaps to the same process.
+        let was_held = self.store.while_held(self.name, self.wanted.token, || {
+            for fd in &newcomers {
+                note(fd, if kill { tree::signal(fd, Signal::KILL) } else { tree::ask_to_end(fd) });
+            }
+            if kill_now {
+                let rest = self.processes.iter().chain(&self.supervisor);
+                rest.for_each(|fd| note(fd, tree::signal(fd, Signal::KILL)));
+            }
+        })?;
+        if !was_held {
+            return Ok(());
+        }
+        self.log(&newcomers, judged, if kill_now { "KILL" } else { "TERM" }, first || kill_now);
+        self.killed |= kill_now;
+        self.processes.extend(newcomers);
+        match failed.into_inner() {
+            Some((pid, error)) => {
+                Err(Error::new(Kind::System, format!("{}: pid {pid}: {}", self.name, reason(&error)))
+                    .hint("it belongs to another user; ask as that user or as root"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The lock is free, and whoever was asked has not ended.
+    fn kill_those_left(&mut self) -> Result<(), Error> {
+        for fd in &self.processes {
+            tree::signal(fd, Signal::KILL)
+                .map_err(|error| Error::io(&format!("{}: pid {}", self.name, fd.pid()), &error))?;
+        }
+        self.killed = true;
+        Ok(())
+    }
+
+    fn log(&self, newcomers: &[PidFd], judged: &Judged, signal: &str, worth_it: bool) {
+        let Some(record) = judged.record().filter(|_| worth_it) else { return };
+        let all = self.processes.iter().filter(|_| signal == "KILL").chain(newcomers);
+        let pids: Vec<u32> = all.map(PidFd::pid).collect();
+        let detail = format!("{signal} to {}; {}", shown(&pids), self.wanted.by);
+        let event = Event { detail: Some(detail), ..event_of("stopped", self.name, record) };
+        self.store.log(self.name, &[event]);
+    }
+
+    fn wait(&self, now: Instant) -> Result<(), Error> {
+        let ends = [self.wanted.until, self.wanted.kill_at.filter(|_| !self.killed)];
+        let next = ends.into_iter().flatten().map(|end| end.saturating_duration_since(now));
+        let next = next.min().unwrap_or(LOOK).min(LOOK);
+        if self.processes.is_empty() {
+            // Somebody we cannot see, or a supervisor that is just going.
+            std::thread::sleep(next.min(Duration::from_millis(10)));
+            return Ok(());
+        }
+        let fds: Vec<_> = self.processes.iter().map(AsFd::as_fd).collect();
+        wait_any(&fds, Some(next)).map_err(|error| Error::io("poll", &error))?;
+        Ok(())
+    }
+}
+
+/// `pid 812 (pi), pid 913 (node)`.
+pub(super) fn shown(pids: &[u32]) -> String {
+    let one = |pid: &u32| {
+        let comm = proc::stat(*pid).map_or_else(|_| "?".to_owned(), |it| escape(it.comm.as_bytes(), 40));
+        format!("pid {pid} ({comm})")
+    };
+    match pids.len() {
+        0 => "nobody that can be seen from here".to_owned(),
+        count if count > 4 => {
+            let first: Vec<String> = pids.iter().take(4).map(one).collect();
+            format!("{} and {} more", first.join(", "), count - 4)
+        }
+        _ => pids.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// A holder that is one of our own callers, or that holds it through us, is not to be ended by us.
+///
+/// # Errors
+/// It is.
+pub(super) fn not_our_own(store: &Store, name: &LockName, judged: &Judged) -> Result<(), Error> {
+    let (State::Live(_), Some(record)) = (judged.state(), judged.record()) else { return Ok(()) };
+    let callers = super::owner::ancestors()?;
+    let above = record.owners.iter().any(|owner| callers.iter().any(|caller| caller.pid == owner.pid));
+    let through_us = || store.carriers(name, Some(record.token)).pids.contains(&std::process::id());
+    if above || through_us() {
+        return Err(Error::new(
+            Kind::HeldByAncestor,
+            format!(
+                "{name} is held by your own caller; ending it would end this command too; token {}",
+                record.token
+            ),
+        )
+        .hint("from another terminal it can be ended"));
+    }
+    Ok(())
+}
+
+/// Not ended in time, as an error.
+pub(super) fn still_there(name: &LockName, judged: &Judged, left: &[u32], advice: &str) -> Error {
+    let lock = if matches!(judged.state(), State::Live(_)) {
+        "still holds the lock"
+    } else {
+        "still runs, though the lock is free"
+    };
+    Error::new(Kind::StillRunning, format!("{name}: {} was asked to end and {lock}", shown(left)))
+        .hint(advice)
+}

@@ -1,0 +1,62 @@
+//! `run --replace`: ask the holder to end, wait for that, and take the lock.
+
+use super::ending::{Ended, Wanted, end_holder};
+use super::owner::callers;
+use super::refuse::{Relation, relation};
+use super::stop::PATIENCE;
+use super::wait::Taken;
+use crate::cli::lock::{Patience, Wait};
+use crate::command::store::{Outcome, Request, Store};
+use crate::error::{Error, Kind};
+use crate::model::name::LockName;
+use crate::report::Report;
+use crate::verdict::liveness::State;
+use std::time::Instant;
+
+/// Takes the lock, ending its holder first. Only the holder that was seen first is asked, and nobody is killed.
+pub(super) fn replace(
+    report: &Report,
+    store: &Store,
+    name: &LockName,
+    request: &Request<'_>,
+    wait: &Wait,
+) -> Result<Taken, Error> {
+    let judged = match store.acquire(name, request)? {
+        Outcome::Acquired(acquired) => return Ok(Taken::Yes(acquired)),
+        Outcome::NotTaken(judged) => judged,
+    };
+    let callers = callers()?;
+    let relation = request.owners.first().map_or(Relation::Stranger, |me| relation(&judged, me, &callers));
+    let token = judged.record().map(|record| record.token);
+    let (State::Live(_), Relation::Stranger, Some(token)) = (judged.state(), relation, token) else {
+        return Ok(Taken::No(Box::new(judged), relation));
+    };
+    super::ending::not_our_own(store, name, &judged)?;
+    let me = store.me()?;
+    let patience = match wait.wait {
+        None => Some(PATIENCE),
+        Some(Patience::For(patience)) => Some(patience),
+        Some(Patience::Forever) => None,
+    };
+    let wanted = Wanted {
+        token,
+        until: patience.and_then(|patience| Instant::now().checked_add(patience)),
+        kill_at: None,
+        all_ended: false,
+        by: &format!("asked by run --replace (pid {}, uid {})", me.pid, me.uid),
+    };
+    match end_holder(store, name, &wanted) {
+        Ok(Ended::StillThere(judged, _)) => {
+            report.say(&format!("{name}: its holder was asked to end and has not; to kill it: orion-lock stop --kill-after 10s --token {token} {name}"));
+            return Ok(Taken::No(Box::new(judged), Relation::Stranger));
+        }
+        Ok(Ended::Yes) => {}
+        // Another token: somebody else was faster, and is not ours to ask.
+        Err(error) if error.kind() == Kind::NotOwner => {}
+        Err(error) => return Err(error),
+    }
+    Ok(match store.acquire(name, request)? {
+        Outcome::Acquired(acquired) => Taken::Yes(acquired),
+        Outcome::NotTaken(judged) => Taken::No(Box::new(judged), Relation::Stranger),
+    })
+}

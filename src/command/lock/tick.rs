@@ -1,0 +1,34 @@
+//! `tick`: work passed here, and will again. Only whoever ever said so can be called stuck.
+
+use super::verify::right;
+use super::{Call, name};
+use crate::cli::ending::Tick;
+use crate::command::store::not_owner;
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::verdict::liveness::State;
+use serde_json::json;
+
+pub(super) fn tick(call: &Call, args: &Tick) -> Result<Status, Error> {
+    let name = name(&args.name)?;
+    let right = right(args.token, args.owner.as_deref(), &name)?;
+    let Some(store) = call.existing()? else {
+        return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
+    };
+    let judged = store.look(&name);
+    store.owned(&name, &judged.found, None, &right)?;
+    if judged.state() == &State::Dead {
+        return Err(Error::new(
+            Kind::OwnerEnded,
+            format!("{name}: its owner has ended, so it is yours no longer"),
+        )
+        .hint("acquire it again before going on"));
+    }
+    if !store.tick(&name, &right, args.every)? {
+        return Err(not_owner(&name, "it was released or broken; acquire it again before going on"));
+    }
+    if call.report.json {
+        drop(call.report.object(&json!({"name": name.as_str(), "ticked": true})));
+    }
+    Ok(Exit::Ok.into())
+}

@@ -1,0 +1,362 @@
+//! `run --tree`: stay as the parent of the command and of everything it leaves
+//! behind, pass signals on, and free the lock when the last of them has ended.
+
+use super::Call;
+use super::run::{cannot_run, comm_of, exports};
+use super::status_file::StatusFile;
+use crate::cli::lock::SHIM;
+use crate::command::store::{Acquired, End, Store};
+use crate::error::{Error, Kind, reason};
+use crate::exit::{Exit, Status};
+use crate::model::duration;
+use crate::model::name::LockName;
+use crate::model::record::Record;
+use crate::os::gate::{Answer, Gate};
+use crate::os::proc::ProcStat;
+use crate::os::process::{self, PidFd, wait_any};
+use crate::os::signals::{self, Caught, FORWARDED, Mask, Queue};
+use crate::os::tree::{self, Reaped};
+use crate::report::{Report, escape};
+use crate::verdict::limits::{Due, Limits};
+use crate::verdict::ownership::Right;
+use nix::sys::signal::Signal;
+use rustix::process::Signal as Raw;
+use serde_json::json;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What a command leaves behind for no longer than this is not worth a word.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// Runs the command under us; the status is the command's.
+pub(super) fn supervise(
+    call: Call,
+    words: &[OsString],
+    store: &Store,
+    name: &LockName,
+    acquired: Acquired,
+    status_file: &StatusFile,
+    limits: Limits,
+) -> Result<Status, Error> {
+    let token = acquired.record.token;
+    match start(call, words, store, name, acquired, status_file, limits) {
+        Ok(tree) => Ok(tree.to_its_end(words, status_file)),
+        Err(error) => {
+            // Nothing runs, so nothing holds the lock.
+            store.release(name, &Right::Token(token))?;
+            Err(error)
+        }
+    }
+}
+
+fn start<'a>(
+    call: Call,
+    words: &[OsString],
+    store: &'a Store,
+    name: &'a LockName,
+    acquired: Acquired,
+    status_file: &StatusFile,
+    limits: Limits,
+) -> Result<Tree<'a>, Error> {
+    let report = call.report;
+    // From here on its signal is blocked below, so that one mask is to be given back.
+    drop(call.file_size);
+    let failed =
+        |error: io::Error| Error::new(Kind::System, format!("{name}: nothing was run: {}", reason(&error)));
+    let ours = FORWARDED.into_iter().chain([Signal::SIGCHLD]);
+    let mask = Mask::block(ours.clone().chain([Signal::SIGXFSZ])).map_err(failed)?;
+    let queue = Queue::new(ours).map_err(failed)?;
+    signals::hear_of_children().map_err(failed)?;
+    tree::adopt_orphans().map_err(failed)?;
+    let strangers = strangers().map_err(failed)?;
+    let (mut gate, ends) = Gate::new().map_err(failed)?;
+    if let Some(pulse) = &acquired.pulse {
+        pulse.inherit().map_err(failed)?;
+    }
+    let (go, answer) = ends.numbers();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(report.program).arg(SHIM);
+    command.args([
+        format!("--gate={go}"),
+        format!("--answer={answer}"),
+        format!("--mask={}", mask.to_text()),
+    ]);
+    command.arg("--").args(words).envs(exports(store, name, acquired.record.token));
+    let child = command.spawn().map_err(failed)?.id();
+    drop(ends);
+    if let Some(pulse) = acquired.pulse {
+        // It is the tree's; we are an owner.
+        pulse.close();
+    }
+    // Not reaped by anybody but us, so that the number stays the child's.
+    let command = PidFd::open(child).map_err(|errno| failed(errno.into()))?;
+    let mut owner = process::identify(child).map_err(failed)?;
+    owner.comm = comm_of(words);
+    let owners = vec![owner, store.me()?];
+    if !store.add_owner(name, acquired.record.token, &owners)? {
+        return Err(Error::new(Kind::NotOwner, format!("{name} was broken meanwhile; nothing was run")));
+    }
+    let record = Record { owners, ..acquired.record };
+    status_file.fact(
+        "acquired",
+        name.as_str(),
+        &json!({"token": record.token, "pid": child, "supervisor": std::process::id()}),
+    );
+    // One that has ended is seen as such.
+    drop(gate.open());
+    Ok(Tree {
+        report,
+        store,
+        name,
+        record,
+        limits,
+        queue,
+        gate: Some(gate),
+        command,
+        strangers,
+        since: Instant::now(),
+        ended: None,
+        failed: None,
+        say_at: None,
+        done: Due::Nothing,
+        asked: HashSet::new(),
+    })
+}
+
+/// Children that an exec handed to us: no part of the command's tree.
+fn strangers() -> io::Result<Vec<u32>> {
+    loop {
+        match tree::reap() {
+            Reaped::One(..) => {}
+            Reaped::Childless => return Ok(Vec::new()),
+            Reaped::Nobody => {
+                let us = std::process::id();
+                let below = tree::below(us, &[])?;
+                return Ok(below.iter().filter(|it| it.ppid == us).map(|it| it.pid).collect());
+            }
+        }
+    }
+}
+
+/// A run under our eyes.
+struct Tree<'a> {
+    report: Report,
+    store: &'a Store,
+    name: &'a LockName,
+    record: Record,
+    limits: Limits,
+    queue: Queue,
+    /// Until the shim has answered.
+    gate: Option<Gate>,
+    command: PidFd,
+    strangers: Vec<u32>,
+    since: Instant,
+    /// The command's status, once it has ended.
+    ended: Option<Status>,
+    /// Why it could not be executed.
+    failed: Option<io::Error>,
+    /// When to say who is still there.
+    say_at: Option<Instant>,
+    /// What was done because the time was over.
+    done: Due,
+    /// Whom that was done to, by pid and start.
+    asked: HashSet<(u32, u64)>,
+}
+
+impl Tree<'_> {
+    fn to_its_end(mut self, words: &[OsString], status_file: &StatusFile) -> Status {
+        while !self.is_over() {
+            self.keep_limits();
+            self.say_who_stays();
+            self.wait();
+        }
+        if let Some(error) = &self.failed {
+            let status = cannot_run(words, error);
+            self.free(self.store.release(self.name, &Right::Token(self.record.token)).err());
+            let facts = json!({"token": self.record.token, "reason": reason(error)});
+            status_file.fact("exec-failed", self.name.as_str(), &facts);
+            return status;
+        }
+        // Lost only when somebody else waited for our child, which nobody can.
+        let status = self.ended.unwrap_or(Exit::OsErr.into());
+        let detail = (self.done > Due::Nothing).then(|| self.time_over());
+        let end = End { status: status.code(), held: self.since.elapsed(), detail: detail.clone() };
+        self.free(self.store.end(self.name, &self.record, &end).err());
+        let mut facts = json!({
+            "token": self.record.token,
+            "status": end.status,
+            "held_s": end.held.as_secs(),
+        });
+        if let Some(detail) = detail {
+            facts["detail"] = json!(detail);
+        }
+        status_file.fact("ended", self.name.as_str(), &facts);
+        status
+    }
+
+    /// A lock that could not be marked as free is free all the same once we have ended.
+    fn free(&self, failed: Option<Error>) {
+        if let Some(error) = failed {
+            self.report.warn(&error.to_string());
+        }
+    }
+
+    /// Takes note of children that have ended; `true` when none is left.
+    fn is_over(&mut self) -> bool {
+        loop {
+            match tree::reap() {
+                Reaped::One(pid, status) if pid == self.command.pid() && self.ended.is_none() => {
+                    self.ended = Some(Status::of_child(status));
+                    self.say_at = Some(Instant::now() + LINGER);
+                }
+                Reaped::One(pid, _) => self.strangers.retain(|stranger| *stranger != pid),
+                Reaped::Childless => break,
+                Reaped::Nobody => {
+                    let alone = self.ended.is_some()
+                        && !self.strangers.is_empty()
+                        && self.members().is_some_and(|members| members.is_empty());
+                    if !alone {
+                        return false;
+                    }
+                    break;
+                }
+            }
+        }
+        self.hear_the_shim();
+        true
+    }
+
+    /// The shim's answer: to be asked when it is there, or when the shim has ended.
+    fn hear_the_shim(&mut self) {
+        if let Some(mut gate) = self.gate.take()
+            && let Answer::Failed(error) = gate.answer()
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    fn members(&self) -> Option<Vec<ProcStat>> {
+        tree::below(std::process::id(), &self.strangers).ok()
+    }
+
+    fn wait(&mut self) {
+        let mut fds = vec![self.queue.as_fd()];
+        fds.extend(self.gate.as_ref().map(AsFd::as_fd));
+        match wait_any(&fds, self.next_look()) {
+            Ok(ready) if ready.contains(&1) => self.hear_the_shim(),
+            Ok(_) => {}
+            // Out of memory, say: the tree lives on, and so do we.
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+        while let Ok(Some(caught)) = self.queue.next() {
+            self.pass_on(caught);
+        }
+    }
+
+    /// How long nothing will be due.
+    fn next_look(&self) -> Option<Duration> {
+        let mut looks: Vec<Duration> = Vec::new();
+        let run = self.since.elapsed();
+        looks.extend(self.limits.until_next(run));
+        looks.extend(self.say_at.map(|at| at.saturating_duration_since(Instant::now())));
+        if self.done > Due::Nothing {
+            // What is ending may still start processes; more and more rarely looked for.
+            let over = run.saturating_sub(self.limits.max_run.unwrap_or_default());
+            looks.push((over / 8).clamp(Duration::from_millis(10), Duration::from_secs(1)));
+        }
+        looks.into_iter().min()
+    }
+
+    /// Passes a signal on, unless the terminal gave it to everybody already.
+    fn pass_on(&self, caught: Caught) {
+        let Some(signal) = signals::for_pidfd(caught.signal).filter(|_| caught.signal != Signal::SIGCHLD)
+        else {
+            return;
+        };
+        // A hang-up goes to the leader of the session and not to its group.
+        let to_group = caught.from_terminal && !(caught.signal == Signal::SIGHUP && signals::leads_session());
+        let has_it = |group: i32| to_group && group == signals::own_group();
+        if self.ended.is_none() {
+            let group = crate::os::proc::stat(self.command.pid()).map_or(0, |stat| stat.pgrp);
+            if !has_it(group) {
+                drop(tree::signal(&self.command, signal));
+            }
+            return;
+        }
+        for (member, fd) in self.open_members() {
+            if !has_it(member.pgrp) {
+                drop(tree::signal(&fd, signal));
+            }
+        }
+    }
+
+    fn open_members(&self) -> Vec<(ProcStat, PidFd)> {
+        tree::open_below(std::process::id(), &self.strangers).unwrap_or_default()
+    }
+
+    /// Ends the tree when its time is over: asks everybody once, kills whoever is there.
+    fn keep_limits(&mut self) {
+        let due = self.limits.due(self.since.elapsed());
+        if due == Due::Nothing {
+            return;
+        }
+        if due > self.done {
+            self.done = due;
+            self.asked.clear();
+            self.report.warn(&format!("{}: {}", self.name, self.time_over()));
+        }
+        for (member, fd) in self.open_members() {
+            if !self.asked.insert((member.pid, member.start_ticks)) {
+                continue;
+            }
+            drop(if due == Due::Kill { tree::signal(&fd, Raw::KILL) } else { tree::ask_to_end(&fd) });
+        }
+    }
+
+    fn time_over(&self) -> String {
+        let max_run = duration::show(self.limits.max_run.unwrap_or_default());
+        match (self.done, self.limits.kill_after) {
+            (Due::Kill, Some(after)) => {
+                format!(
+                    "--max-run {max_run} and --kill-after {} are over: KILL to what was left",
+                    duration::show(after)
+                )
+            }
+            _ => format!("--max-run {max_run} is over: TERM to the command and everything it started"),
+        }
+    }
+
+    /// Once, when the command has ended and others stay.
+    fn say_who_stays(&mut self) {
+        let (Some(at), Some(status)) = (self.say_at, self.ended) else { return };
+        if Instant::now() < at {
+            return;
+        }
+        self.say_at = None;
+        let members = self.members().unwrap_or_default();
+        if members.is_empty() {
+            return;
+        }
+        self.report.say(&format!(
+            "{}: the command has ended (status {}), and what it started still runs: {}; the lock is held until it ends",
+            self.name,
+            status.code(),
+            list(&members)
+        ));
+    }
+}
+
+/// `913 (node), 914 (sleep) and 2 more`.
+pub(super) fn list(members: &[ProcStat]) -> String {
+    let name = |member: &ProcStat| format!("{} ({})", member.pid, escape(member.comm.as_bytes(), 40));
+    let shown: Vec<String> = members.iter().take(4).map(name).collect();
+    match members.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

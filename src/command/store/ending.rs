@@ -1,0 +1,173 @@
+//! What a hold comes to: ticks, the end of a run, freeing by hand, and the processes
+//! that would have to end for a lock to be free.
+
+use super::{Change, Released, Store, event_of};
+use crate::error::{Error, Kind, reason};
+use crate::model::event::Event;
+use crate::model::identity::ProcessIdentity;
+use crate::model::name::LockName;
+use crate::model::record::{BROKEN_BY, Record, Stored, Tick};
+use crate::os::process::{self, PidFd, Pin};
+use crate::os::{clock, pulse, tree};
+use crate::verdict::liveness::{Scope, scope};
+use crate::verdict::ownership::Right;
+use serde_json::json;
+use std::time::Duration;
+
+/// How a supervised run ended.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    /// As a shell reports it.
+    pub(crate) status: u8,
+    /// From the acquire to the end of the last process.
+    pub(crate) held: Duration,
+    pub(crate) detail: Option<String>,
+}
+
+/// The processes that hold a lock, opened, so that what they are signalled with goes to no stranger.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    /// Owners, carriers of the pulse, and under a supervisor everything below it.
+    pub(crate) processes: Vec<PidFd>,
+    /// It waits for the others and ends by itself.
+    pub(crate) supervisor: Option<PidFd>,
+}
+
+impl Store {
+    /// Writes a tick: work passed here. `every` renews the promise of the next one, zero withdraws it,
+    /// and without it the old promise stands. `false`: it was released before.
+    ///
+    /// # Errors
+    /// As [`Store::change`].
+    pub(crate) fn tick(
+        &self,
+        name: &LockName,
+        right: &Right,
+        every: Option<Duration>,
+    ) -> Result<bool, Error> {
+        let ticked = self.change(name, right, |stored| {
+            let before = stored.record.last_tick.as_ref().and_then(|tick| tick.every_s);
+            let tick = Tick {
+                utc: clock::wall().rfc3339(),
+                boottime_us: clock::boottime_us(),
+                monotonic_us: clock::monotonic_us(),
+                every_s: match every {
+                    None => before,
+                    Some(Duration::ZERO) => None,
+                    // Rounded up: a promise is never made stricter than it was given.
+                    Some(every) => Some(every.as_secs() + u64::from(every.subsec_nanos() > 0)),
+                },
+            };
+            Change::Write(stored.patched(&[("last_tick", json!(tick))]))
+        })?;
+        Ok(ticked.is_some())
+    }
+
+    /// Names the command's process as an owner too, before the supervisor. `false`: it was released or
+    /// broken before.
+    ///
+    /// # Errors
+    /// As [`Store::change`].
+    pub(crate) fn add_owner(
+        &self,
+        name: &LockName,
+        token: u64,
+        owners: &[ProcessIdentity],
+    ) -> Result<bool, Error> {
+        let owners = json!(owners);
+        let change = |stored: &Stored| Change::Write(stored.patched(&[("owners", owners.clone())]));
+        Ok(self.change(name, &Right::Token(token), change)?.is_some())
+    }
+
+    /// Frees a lock at the end of a supervised run, and logs how that ended.
+    ///
+    /// # Errors
+    /// As [`Store::release`]; the end is logged all the same.
+    pub(crate) fn end(&self, name: &LockName, record: &Record, end: &End) -> Result<Released, Error> {
+        let freed = self.free(name, &Right::Token(record.token), &[]);
+        let event = Event {
+            status: Some(end.status),
+            held_s: Some(end.held.as_secs()),
+            detail: end.detail.clone(),
+            ..event_of("ended", name, record)
+        };
+        self.log(name, &[event]);
+        Ok(freed?.0)
+    }
+
+    /// Frees a lock by hand, whatever its owner does, and logs who did it.
+    ///
+    /// # Errors
+    /// As [`Store::release`].
+    pub(crate) fn break_open(&self, name: &LockName, token: u64) -> Result<Released, Error> {
+        let me = self.me()?;
+        let by = json!({"pid": me.pid, "uid": me.uid});
+        let (released, stored) = self.free(name, &Right::Token(token), &[(BROKEN_BY, by)])?;
+        if let Some(stored) = stored {
+            let detail = Some(format!("by uid {} (pid {})", me.uid, me.pid));
+            self.log(name, &[Event { detail, ..event_of("broken", name, &stored.record) }]);
+        }
+        Ok(released)
+    }
+
+    /// Does `act` while the record is surely that of this token and unreleased: under the guard.
+    /// `false`: it was released before, and nothing was done.
+    ///
+    /// # Errors
+    /// As [`Store::change`].
+    pub(crate) fn while_held(&self, name: &LockName, token: u64, act: impl Fn()) -> Result<bool, Error> {
+        let kept = self.change(name, &Right::Token(token), |_| {
+            act();
+            Change::Keep
+        })?;
+        Ok(kept.is_some())
+    }
+
+    /// Opens everybody who holds a lock by this record. Ourselves we never name.
+    ///
+    /// # Errors
+    /// UNAVAILABLE when an owner could be neither opened nor proved to have ended.
+    pub(crate) fn holders(&self, name: &LockName, record: &Record) -> Result<Holders, Error> {
+        let here = self.here(Some(record));
+        let pin = match scope(record, &here) {
+            Scope::ByNumber => process::pin,
+            Scope::Search => process::find,
+            _ => |_: &ProcessIdentity| Pin::Ended,
+        };
+        let mut holders = Holders { processes: Vec::new(), supervisor: None };
+        for owner in &record.owners {
+            match pin(owner) {
+                Pin::Running(fd) if record.supervisor().is_some_and(|it| it.pid == owner.pid) => {
+                    let below = tree::open_below(fd.pid(), &[]).unwrap_or_default();
+                    below.into_iter().for_each(|(_, fd)| holders.add(fd));
+                    holders.supervisor = Some(fd);
+                }
+                Pin::Running(fd) => holders.add(fd),
+                Pin::Ended => {}
+                Pin::Unknown(errno) => {
+                    return Err(Error::new(
+                        Kind::CannotTell,
+                        format!("{name}: pid {}: {}", owner.pid, reason(&errno.into())),
+                    ));
+                }
+            }
+        }
+        for pid in self.carriers(name, Some(record.token)).pids {
+            if let Ok(fd) = PidFd::open(pid)
+                && pulse::carries(self.shelf(), name.as_str(), record.token, pid)
+            {
+                holders.add(fd);
+            }
+        }
+        Ok(holders)
+    }
+}
+
+impl Holders {
+    fn add(&mut self, fd: PidFd) {
+        let known = self.processes.iter().chain(&self.supervisor).any(|known| known.pid() == fd.pid());
+        if !known && fd.pid() != std::process::id() {
+            self.processes.push(fd);
+        }
+    }
+}
