@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn children_and_their_children_are_found_and_strangers_are_left_out() {
-        let script = "setsid sh -c 'echo ready; read x' <&0 & read x";
+        // A job in the background finds /dev/null at 0.
+        let script = "exec 3<&0; setsid sh -c 'echo ready; read x <&3' & read x";
         let mut child = Command::new("sh")
             .args(["-c", script])
             .stdin(Stdio::piped())
