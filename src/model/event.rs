@@ -30,6 +30,9 @@ pub(crate) struct Event {
     /// RFC 3339, UTC: the last time, where `count` is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<String>,
+    /// How many by the same holder went directly before this line, of whatever kind, and since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<(u64, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<String>,
 }
@@ -48,6 +51,7 @@ impl Event {
             status: None,
             count: None,
             last: None,
+            before: None,
             detail: None,
         }
     }
@@ -95,15 +99,15 @@ pub(crate) fn turn_away(tail: &[u8], event: &Event) -> Turned {
         let start = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
         &tail[start..]
     });
-    let mut in_a_row = 1;
-    let mut since = event.at.clone();
-    for earlier in parse(tail).iter().rev() {
-        if !earlier.is_turned_away() || earlier.token != event.token {
-            break;
-        }
-        in_a_row += earlier.times();
-        since.clone_from(&earlier.at);
-    }
+    // The tail is short, so every line carries what went before it.
+    let earlier = parse(tail).pop().filter(|last| last.is_turned_away() && last.token == event.token);
+    let before = earlier.map(|last| {
+        let times = last.times();
+        let (before, since) = last.before.unwrap_or((0, last.at));
+        (before.saturating_add(times), since)
+    });
+    let (times, since) = before.clone().unwrap_or((0, event.at.clone()));
+    let in_a_row = times.saturating_add(1);
     if let Some(line) = last_line
         && let Ok(earlier) = serde_json::from_slice::<Event>(line)
         && earlier.event == event.event
@@ -111,7 +115,7 @@ pub(crate) fn turn_away(tail: &[u8], event: &Event) -> Turned {
         && earlier.detail == event.detail
     {
         let mut counted = earlier;
-        counted.count = Some(counted.times() + 1);
+        counted.count = Some(counted.times().saturating_add(1));
         counted.last = Some(event.at.clone());
         let mut text = counted.line();
         // Written in place: never shorter than what it replaces, so that nothing of it is left behind.
@@ -120,7 +124,8 @@ pub(crate) fn turn_away(tail: &[u8], event: &Event) -> Turned {
         }
         return Turned { replace: line.len(), line: text, in_a_row, since };
     }
-    Turned { replace: 0, line: event.line(), in_a_row, since }
+    let line = Event { before, ..event.clone() }.line();
+    Turned { replace: 0, line, in_a_row, since }
 }
 
 /// The counts at which the same holder is named again, also under `-q`.
@@ -162,7 +167,10 @@ mod tests {
         let turned = turn_away(&log, &skip);
         assert_eq!((turned.replace, turned.in_a_row, turned.since.as_str()), (0, 2, "t1"));
         log.extend_from_slice(turned.line.as_bytes());
-        assert_eq!(turn_away(&log, &refused(5, "t3")).in_a_row, 3);
+        log.extend_from_slice(turn_away(&log, &refused(5, "t3")).line.as_bytes());
+        let start = log.iter().rposition(|byte| *byte == b'{').expect("a line");
+        let turned = turn_away(&log[start..], &skip);
+        assert_eq!((turned.in_a_row, turned.since.as_str()), (4, "t1"), "the last line alone is enough");
     }
 
     #[test]

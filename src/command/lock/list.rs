@@ -7,7 +7,6 @@ use crate::command::tell;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
-use crate::model::event::Event;
 use crate::model::name::LockName;
 use crate::os::clock;
 use crate::report::escape;
@@ -109,8 +108,7 @@ fn skips(store: &Store, name: &LockName, judged: &Judged) -> u64 {
         .iter()
         .rev()
         .take_while(|event| event.is_turned_away() && event.token == token)
-        .map(Event::times)
-        .sum()
+        .fold(0, |sum, event| sum.saturating_add(event.times()))
 }
 
 fn table(rows: Vec<[String; 6]>) -> String {

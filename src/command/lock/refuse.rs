@@ -125,7 +125,8 @@ pub(crate) fn count(
     event.detail = detail.map(str::to_owned);
     let Some(turned) = store.log_turned_away(name, &event) else { return };
     if is_milestone(turned.in_a_row) {
-        let since = WallTime::parse(&turned.since).map_or_else(|| turned.since.clone(), WallTime::show);
+        let since = WallTime::parse(&turned.since)
+            .map_or_else(|| escape(turned.since.as_bytes(), 40), WallTime::show);
         report.warn(&again(name, judged, turned.in_a_row, &since));
     }
 }
