@@ -1,5 +1,6 @@
 //! Decisions: pure functions over plain data. No clock, no `/proc`, no environment.
 
+pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod liveness;
 pub(crate) mod owner;
