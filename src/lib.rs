@@ -10,6 +10,7 @@ pub(crate) mod command;
 pub(crate) mod env;
 pub(crate) mod error;
 pub(crate) mod exit;
+pub mod lease;
 pub(crate) mod model;
 pub(crate) mod os;
 pub(crate) mod report;

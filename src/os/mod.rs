@@ -19,4 +19,5 @@ pub(crate) mod queue;
 pub(crate) mod record_file;
 pub(crate) mod signals;
 pub(crate) mod state_dir;
+pub(crate) mod store;
 pub(crate) mod tree;

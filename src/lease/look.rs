@@ -1,0 +1,210 @@
+//! Who serves a store: facts about its lock file, gathered without taking part.
+
+use crate::error::{Error, Kind};
+use crate::model::lease::Payload;
+use crate::os::dir::Opened;
+use crate::os::flock::{self, Mode};
+use crate::os::store::{self, LEGACY, Reading, StorePlace};
+use crate::os::{clock, fdinfo, host, proc};
+use crate::report::escape;
+use crate::verdict::lease::{Now, Proof, Silence, silence};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long a payload may go on changing, or fit nobody, before nobody is named.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How often a lock file may be replaced under a look.
+const ATTEMPTS: usize = 5;
+
+/// Which lock file the role hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The store's own.
+    Own,
+    /// The directory's, of the first version.
+    Legacy,
+}
+
+/// What a look gave.
+#[derive(Debug)]
+pub(crate) enum Sight {
+    /// Nobody holds it, proved.
+    Free,
+    /// Somebody holds it.
+    Held(Look),
+}
+
+/// A held role.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) which: Which,
+    /// The lock file that was looked at.
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    /// The payload's text, to see whether it changed since.
+    pub(crate) bytes: Vec<u8>,
+    /// `None` when it could not be read as one.
+    pub(crate) payload: Option<Payload>,
+    /// How well the payload's process is known to be the holder.
+    pub(crate) proof: Proof,
+}
+
+/// Finds the place of a store.
+///
+/// # Errors
+/// [`Kind::Usage`] for a path that names no file, [`Kind::CannotCreate`] when its
+/// directory is missing or closed to us.
+pub(crate) fn find(store: &Path) -> Result<StorePlace, Error> {
+    StorePlace::find(store).map_err(|error| {
+        let name = show(store);
+        match error.kind() {
+            std::io::ErrorKind::InvalidInput => {
+                Error::usage(format!("{name} names no file (with a name in UTF-8) that could be a store"))
+            }
+            std::io::ErrorKind::NotFound => {
+                Error::new(Kind::CannotCreate, format!("{name}: its directory does not exist"))
+            }
+            _ => Error::io(&name, &error),
+        }
+    })
+}
+
+/// A path for people: nothing in it drives a terminal.
+pub(crate) fn show(path: &Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes(), 400)
+}
+
+/// Looks at the store's own lock file, then at the legacy one beside it.
+///
+/// # Errors
+/// [`Kind::CannotTell`] when a lock file is no regular file or may not be read;
+/// [`Kind::System`] when the kernel refuses to lock.
+pub(crate) fn look(place: &StorePlace) -> Result<Sight, Error> {
+    match look_at(place, Which::Own)? {
+        Sight::Free => look_at(place, Which::Legacy),
+        held @ Sight::Held(_) => Ok(held),
+    }
+}
+
+fn look_at(place: &StorePlace, which: Which) -> Result<Sight, Error> {
+    let name = match which {
+        Which::Own => place.lock.as_str(),
+        Which::Legacy => LEGACY,
+    };
+    let path = place.dir.path().join(name);
+    for _ in 0..ATTEMPTS {
+        let file = match store::open_to_read(&place.dir, name) {
+            Ok(Opened::File(file)) => file,
+            Ok(Opened::Missing) => return Ok(Sight::Free),
+            // Nobody ever locked a directory or a link of that name as a legacy resident does.
+            Ok(Opened::NotAFile(_)) if which == Which::Legacy => return Ok(Sight::Free),
+            Ok(Opened::NotAFile(what)) => {
+                return Err(
+                    cannot_tell(&path, &format!("is {what}, not a lock file")).hint("move it out of the way")
+                );
+            }
+            Err(error) => {
+                return Err(cannot_tell(&path, &format!("cannot be read: {}", crate::error::reason(&error))));
+            }
+        };
+        if let Some(sight) = look_into(place, name, &path, file, which)? {
+            return Ok(sight);
+        }
+    }
+    Err(cannot_tell(&path, "was replaced again and again"))
+}
+
+/// `None` when the file is not the one at its path any more.
+fn look_into(
+    place: &StorePlace,
+    name: &str,
+    path: &Path,
+    file: File,
+    which: Which,
+) -> Result<Option<Sight>, Error> {
+    let io = |error: &std::io::Error| Error::io(&show(path), error);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let bytes = match store::read_payload(&file, left).map_err(|error| io(&error))? {
+            Reading::Stable(bytes) => bytes,
+            Reading::Torn | Reading::TooLong => Vec::new(),
+        };
+        let payload = Payload::parse(&bytes);
+        let proof = proof(&file, payload.as_ref());
+        // The descriptor in the payload's process is proof, and asks nothing of the lock.
+        if !matches!(proof, Proof::Holder(_)) {
+            // A lock held for an instant, given back at once: the only proof that a role is free.
+            if flock::try_lock(&file, Mode::Shared).map_err(|error| io(&error))? {
+                flock::unlock(&file).map_err(|error| io(&error))?;
+                let still = place.dir.path_leads_to(name, &file).map_err(|error| io(&error))?;
+                return Ok(still.then_some(Sight::Free));
+            }
+            let settled = matches!(proof, Proof::Hidden(_));
+            if !settled && Instant::now() < end {
+                // Between taking the lock and writing its payload.
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+        }
+        return Ok(Some(Sight::Held(Look { which, path: path.to_owned(), file, bytes, payload, proof })));
+    }
+}
+
+fn cannot_tell(path: &Path, what: &str) -> Error {
+    Error::new(Kind::CannotTell, format!("{} {what}", show(path)))
+}
+
+/// Is the payload's process seen to hold the lock?
+fn proof(file: &File, payload: Option<&Payload>) -> Proof {
+    let Some(pid) = payload.and_then(Payload::pid) else { return Proof::NoName };
+    match fdinfo::holds(pid, file, fdinfo::exclusive_flock) {
+        Ok(true) => Proof::Holder(pid),
+        Ok(false) => Proof::NotIt(pid),
+        Err(error) if proc::is_gone(&error) => Proof::NotIt(pid),
+        Err(_) => Proof::Hidden(pid),
+    }
+}
+
+/// The clocks, read now: after the payload.
+pub(crate) fn now() -> Now {
+    Now {
+        wall: SystemTime::now(),
+        monotonic_us: clock::monotonic_us(),
+        boottime_us: clock::boottime_us(),
+        boot_id: host::identity().boot_id,
+    }
+}
+
+impl Look {
+    /// The holder's process, as far as it may be named.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match self.proof {
+            Proof::Holder(pid) | Proof::Hidden(pid) => Some(pid),
+            Proof::NoName | Proof::NotIt(_) | Proof::Several(_) => None,
+        }
+    }
+
+    /// The payload, if it is the holder's. A payload whose process does not hold the
+    /// lock is somebody else's: of the last holder, or from another pid namespace.
+    pub(crate) fn believed(&self) -> Option<&Payload> {
+        self.pid().and(self.payload.as_ref())
+    }
+
+    /// What its ticks say; `None` when it has no payload to believe.
+    pub(crate) fn silence(&self, now: &Now, limit: Duration, same_tick_for: Duration) -> Option<Silence> {
+        self.believed().map(|payload| silence(payload, now, limit, same_tick_for))
+    }
+
+    /// The processes that do hold it where the payload's does not; for people.
+    pub(crate) fn others(&self) -> Vec<u32> {
+        match self.proof {
+            Proof::NotIt(_) => {
+                fdinfo::holders(&self.file, fdinfo::exclusive_flock).map_or(Vec::new(), |found| found.pids)
+            }
+            _ => Vec::new(),
+        }
+    }
+}

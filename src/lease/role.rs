@@ -1,0 +1,246 @@
+//! Taking the role: the flock, the legacy lock beside it, and waiting for both.
+
+use super::look::{self, Look, Sight, Which, show};
+use crate::error::{Error, Kind};
+use crate::model::lease::{Build, Introduction, Payload};
+use crate::model::stamp::Stamp;
+use crate::os::dir::Opened;
+use crate::os::flock::{self, Mode};
+use crate::os::store::{self, LEGACY, StorePlace};
+use crate::os::{host, process};
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A probe holds the lock for an instant; a refusal that can name nobody looks again for so long.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How often a waiter looks whether it waits at the right file, and at the holder's ticks.
+pub(crate) const GLANCE: Duration = Duration::from_secs(1);
+/// How often a lock file may be replaced under us.
+const ATTEMPTS: usize = 5;
+
+/// The role: an exclusive flock on the store's lock file, and a shared one on the
+/// legacy file where there is one. Dropping it closes both.
+#[derive(Debug)]
+pub(crate) struct Role {
+    pub(crate) file: File,
+    pub(crate) legacy: Option<File>,
+}
+
+/// Who wants the role.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) surface: String,
+    pub(crate) build: Option<Build>,
+}
+
+enum Try {
+    Won(Role),
+    Busy(Which),
+}
+
+/// What to do about a holder.
+pub(crate) enum Next {
+    /// Give up: it stays the holder.
+    Refuse,
+    /// Wait so long for the lock, then look again.
+    Wait(Duration),
+}
+
+/// How taking the role ended.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Won(Role),
+    Held(Look),
+}
+
+fn lock_error(place: &StorePlace, error: &io::Error) -> Error {
+    Error::io(&show(&place.lock_path()), error)
+}
+
+fn open(place: &StorePlace) -> Result<File, Error> {
+    match place.dir.open_or_create(&place.lock, OFlags::RDWR) {
+        Ok(Opened::File(file)) => Ok(file),
+        Ok(Opened::NotAFile(what)) => Err(Error::new(
+            Kind::CannotCreate,
+            format!("{} is {what}, not a lock file", show(&place.lock_path())),
+        )
+        .hint("move it out of the way")),
+        Ok(Opened::Missing) => Err(lock_error(place, &io::ErrorKind::NotFound.into())),
+        Err(error) => Err(lock_error(place, &error)),
+    }
+}
+
+fn try_once(place: &StorePlace) -> Result<Try, Error> {
+    for _ in 0..ATTEMPTS {
+        let file = open(place)?;
+        if !flock::try_lock(&file, Mode::Exclusive).map_err(|error| lock_error(place, &error))? {
+            return Ok(Try::Busy(Which::Own));
+        }
+        if let Some(tried) = with_lock(place, file)? {
+            return Ok(tried);
+        }
+    }
+    Err(Error::new(
+        Kind::System,
+        format!("{} was replaced again and again while it was taken", show(&place.lock_path())),
+    ))
+}
+
+/// With the flock won: is it the one of the file at the path, and is no legacy
+/// resident there? `None`: it was the lock of a file that is gone.
+fn with_lock(place: &StorePlace, file: File) -> Result<Option<Try>, Error> {
+    if !place.dir.path_leads_to(&place.lock, &file).map_err(|error| lock_error(place, &error))? {
+        return Ok(None);
+    }
+    let legacy = match store::open_to_read(&place.dir, LEGACY) {
+        Ok(Opened::File(legacy)) => legacy,
+        Ok(Opened::Missing | Opened::NotAFile(_)) => return Ok(Some(Try::Won(Role { file, legacy: None }))),
+        Err(error) => {
+            let path = show(&place.dir.path().join(LEGACY));
+            let why = crate::error::reason(&error);
+            return Err(Error::new(
+                Kind::CannotTell,
+                format!("{path} may be held by a resident of the whole directory and cannot be read: {why}"),
+            ));
+        }
+    };
+    let free = flock::try_lock(&legacy, Mode::Shared).map_err(|error| lock_error(place, &error))?;
+    Ok(Some(if free { Try::Won(Role { file, legacy: Some(legacy) }) } else { Try::Busy(Which::Legacy) }))
+}
+
+impl Role {
+    /// Writes who we are. A payload that cannot be written ends the role at once.
+    ///
+    /// # Errors
+    /// [`Kind::CannotCreate`] on a full or read-only disk.
+    pub(crate) fn introduce(&self, place: &StorePlace, by: &Candidate) -> Result<(), Error> {
+        let payload = Payload::new(&Introduction {
+            pid: std::process::id(),
+            host: &host::identity().hostname,
+            surface: &by.surface,
+            acquired_at: Stamp::of(SystemTime::now()),
+            store: place.store.to_str(),
+            build: by.build.as_ref(),
+        });
+        store::write_payload(&self.file, &payload.to_bytes()).map_err(|error| lock_error(place, &error))
+    }
+
+    /// Is the lock file still the one at its path?
+    pub(crate) fn is_current(&self, place: &StorePlace) -> io::Result<bool> {
+        place.dir.path_leads_to(&place.lock, &self.file)
+    }
+}
+
+/// Takes the role, waiting as long as `judge` says, which sees whoever stands in the way.
+///
+/// # Errors
+/// [`Kind::CannotCreate`] when the lock file cannot be made or is none,
+/// [`Kind::CannotTell`] when a legacy lock cannot be read, what `judge` returns.
+pub(crate) fn take(
+    place: &StorePlace,
+    mut judge: impl FnMut(&Look) -> Result<Next, Error>,
+) -> Result<Taken, Error> {
+    let mut waiting: Option<Waiting> = None;
+    let mut nameless_since: Option<Instant> = None;
+    let mut slice = GLANCE;
+    loop {
+        let tried = match waiting.as_mut().map(|waiting| waiting.glance(place, slice)) {
+            None => try_once(place)?,
+            Some(Glance::Won(file)) => {
+                waiting = None;
+                match with_lock(place, file)? {
+                    Some(tried) => tried,
+                    None => continue,
+                }
+            }
+            Some(Glance::TryAgain) => {
+                waiting = None;
+                continue;
+            }
+            Some(Glance::Failed(error)) => return Err(lock_error(place, &error)),
+            Some(Glance::StillBusy(which)) => Try::Busy(which),
+        };
+        let which = match tried {
+            Try::Won(role) => return Ok(Taken::Won(role)),
+            Try::Busy(which) => which,
+        };
+        if let Sight::Held(look) = look::look(place)? {
+            let since = *nameless_since.get_or_insert_with(Instant::now);
+            if waiting.is_some() || look.pid().is_some() || since.elapsed() >= LOOK_AGAIN {
+                match judge(&look)? {
+                    Next::Refuse => return Ok(Taken::Held(look)),
+                    Next::Wait(time) => slice = time.min(GLANCE),
+                }
+                if waiting.is_none() {
+                    waiting = Waiting::start(place, which)?;
+                }
+                continue;
+            }
+        }
+        // Free by now, or held by nobody who has a name: a probe's instant, or a holder still writing.
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A blocked flock in a helper thread, and the file it blocks on.
+struct Waiting {
+    which: Which,
+    /// A duplicate of the thread's file, to see whether it is still the one at the path.
+    file: File,
+    won: Receiver<io::Result<File>>,
+}
+
+enum Glance {
+    Won(File),
+    StillBusy(Which),
+    TryAgain,
+    Failed(io::Error),
+}
+
+impl Waiting {
+    /// `None` when the file is gone: try again.
+    fn start(place: &StorePlace, which: Which) -> Result<Option<Self>, Error> {
+        let (file, mode) = match which {
+            Which::Own => (open(place)?, Mode::Exclusive),
+            Which::Legacy => match store::open_to_read(&place.dir, LEGACY) {
+                Ok(Opened::File(file)) => (file, Mode::Shared),
+                _ => return Ok(None),
+            },
+        };
+        let started = file.try_clone().and_then(|copy| flock::lock_in_background(copy, mode));
+        let won = started.map_err(|error| lock_error(place, &error))?;
+        Ok(Some(Self { which, file, won }))
+    }
+
+    /// Waits for `slice`.
+    fn glance(&mut self, place: &StorePlace, slice: Duration) -> Glance {
+        match self.won.recv_timeout(slice) {
+            // The legacy lock is only passed: what counts is tried from the start.
+            Ok(Ok(_)) if self.which == Which::Legacy => Glance::TryAgain,
+            Ok(Ok(file)) => Glance::Won(file),
+            Ok(Err(error)) => Glance::Failed(error),
+            Err(RecvTimeoutError::Disconnected) => Glance::TryAgain,
+            Err(RecvTimeoutError::Timeout) => {
+                let name = match self.which {
+                    Which::Own => place.lock.as_str(),
+                    Which::Legacy => LEGACY,
+                };
+                match place.dir.path_leads_to(name, &self.file) {
+                    Ok(true) => Glance::StillBusy(self.which),
+                    Ok(false) => Glance::TryAgain,
+                    Err(error) => Glance::Failed(error),
+                }
+            }
+        }
+    }
+}
+
+/// Is the holder one of our own ancestors? Waiting for it would be waiting for ourselves.
+pub(crate) fn is_ancestor(pid: u32) -> bool {
+    pid == std::process::id()
+        || process::ancestors().is_ok_and(|chain| chain.iter().any(|ancestor| ancestor.pid == pid))
+}

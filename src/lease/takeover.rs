@@ -1,0 +1,224 @@
+//! Standing before a held role: wait, give up, or ask the holder to end.
+
+use super::look::{Look, now};
+use super::role::{GLANCE, Next, is_ancestor};
+use crate::error::{Error, Kind};
+use crate::model::lease::Build;
+use crate::os::process::PidFd;
+use crate::os::store::{self, Reading};
+use crate::os::{fdinfo, proc};
+use crate::verdict::lease::{self, Proof, Reason, Silence, Takeover};
+use nix::errno::Errno;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// How long a holder that was asked to end is waited for when nobody said otherwise.
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
+
+/// What may be done to get the role.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    /// How long to wait for it; `None` is for ever.
+    pub(crate) wait: Option<Duration>,
+    /// For what a holder may be asked to end; nothing by default.
+    pub(crate) allowed: Vec<Reason>,
+    /// Our build, for [`Reason::Newer`].
+    pub(crate) ours: Option<Build>,
+    /// How long silence must last to be called stuck.
+    pub(crate) stuck_after: Duration,
+    /// KILL a holder that was asked to end and is still there after this.
+    pub(crate) kill_after: Option<Duration>,
+    /// How long to wait at least once a holder was asked to end.
+    pub(crate) grace: Duration,
+}
+
+/// One attempt to get the role: remembers what it saw and did.
+pub(crate) struct Siege<'a> {
+    policy: &'a Policy,
+    end: Option<Instant>,
+    /// The tick seen, and since when, on the awake clock.
+    tick: Option<(Vec<u8>, u64)>,
+    pub(crate) asked: Option<Asked>,
+    /// Why the holder was not ended, for the refusal.
+    pub(crate) kept: Option<String>,
+}
+
+/// A holder that was asked to end.
+pub(crate) struct Asked {
+    pub(crate) process: PidFd,
+    pub(crate) reason: Reason,
+    pub(crate) at: Instant,
+    pub(crate) killed: bool,
+}
+
+impl<'a> Siege<'a> {
+    pub(crate) fn new(policy: &'a Policy) -> Self {
+        // A time so far off that the clock cannot hold it is for ever.
+        let end = policy.wait.and_then(|wait| Instant::now().checked_add(wait));
+        Self { policy, end, tick: None, asked: None, kept: None }
+    }
+
+    /// What the holder's ticks say, looks of this attempt included.
+    pub(crate) fn silence(&mut self, look: &Look) -> Option<Silence> {
+        let now = now();
+        let seen = match &self.tick {
+            // Any change of the payload starts the look anew: another tick, another holder.
+            Some((bytes, since)) if *bytes == look.bytes => *since,
+            _ => {
+                self.tick = Some((look.bytes.clone(), now.monotonic_us));
+                now.monotonic_us
+            }
+        };
+        let same_for = Duration::from_micros(now.monotonic_us.saturating_sub(seen));
+        look.silence(&now, self.policy.stuck_after, same_for)
+    }
+
+    /// Decides about the holder in `look`, and acts on it.
+    ///
+    /// # Errors
+    /// [`Kind::CannotTell`] when a takeover is due and the holder cannot be proved,
+    /// [`Kind::HeldByAncestor`] when waiting would be for ever,
+    /// [`Kind::StillRunning`] when it was asked to end and did not in time.
+    pub(crate) fn judge(&mut self, look: &Look) -> Result<Next, Error> {
+        if look.pid().is_some_and(is_ancestor) {
+            return Ok(Next::Refuse);
+        }
+        if self.asked.is_none() && !self.policy.allowed.is_empty() {
+            self.decide(look)?;
+        }
+        if let Some(asked) = self.asked.as_mut()
+            && let Some(kill_after) = self.policy.kill_after
+            && !asked.killed
+            && asked.at.elapsed() >= kill_after
+        {
+            asked.killed = true;
+            signal(&asked.process, Signal::KILL)?;
+        }
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return match &self.asked {
+                Some(asked) if look.pid() == Some(asked.process.pid()) => Err(self.still_there(asked)),
+                _ => Ok(Next::Refuse),
+            };
+        }
+        let kill_in = self.asked.as_ref().filter(|asked| !asked.killed).zip(self.policy.kill_after);
+        let kill_in = kill_in.map(|(asked, after)| after.saturating_sub(asked.at.elapsed()));
+        Ok(Next::Wait([left, kill_in].into_iter().flatten().fold(GLANCE, Duration::min)))
+    }
+
+    fn decide(&mut self, look: &Look) -> Result<(), Error> {
+        let silence = self.silence(look);
+        let believed = look.payload.as_ref().zip(silence.as_ref());
+        let ours = self.policy.ours.as_ref();
+        let allowed = &self.policy.allowed;
+        // The search through every process is for the case in which it decides.
+        let decision = match lease::takeover(allowed, believed, ours, &look.proof) {
+            Takeover::End(..) => {
+                let (proof, process) = prove(look);
+                match (lease::takeover(allowed, believed, ours, &proof), process) {
+                    (Takeover::End(_, reason), Some(process)) => {
+                        if look.changed() {
+                            // It ticked, or another took over, since: judge that one.
+                            return Ok(());
+                        }
+                        signal(&process, Signal::TERM)?;
+                        let at = Instant::now();
+                        if let Some(end) = self.end.as_mut() {
+                            *end = (*end).max(at + self.policy.grace);
+                        }
+                        self.asked = Some(Asked { process, reason, at, killed: false });
+                        return Ok(());
+                    }
+                    (decision, _) => decision,
+                }
+            }
+            decision => decision,
+        };
+        match decision {
+            Takeover::Keep(why) => {
+                let second_look = match silence {
+                    Some(Silence::Unproved { second_look, .. }) => second_look,
+                    _ => None,
+                };
+                self.kept = Some(match second_look {
+                    Some(left) => format!(
+                        "{why}; the same tick seen {} later would prove it",
+                        crate::model::duration::show(left)
+                    ),
+                    None => why,
+                });
+                Ok(())
+            }
+            Takeover::CannotTell(why) => {
+                let error = Error::new(Kind::CannotTell, format!("{why}; nothing was signalled"));
+                // A holder that nobody can name may still leave by itself.
+                let waits = self.end.is_none_or(|end| end > Instant::now());
+                self.kept = Some(why);
+                if waits { Ok(()) } else { Err(error) }
+            }
+            Takeover::End(pid, _) => Err(Error::new(
+                Kind::CannotTell,
+                format!("pid {pid} could not be opened for signalling; nothing was signalled"),
+            )),
+        }
+    }
+
+    fn still_there(&self, asked: &Asked) -> Error {
+        let pid = asked.process.pid();
+        let state = match proc::stat(pid).map(|stat| stat.state) {
+            Ok('T') => " and is stopped (state T), so that it cannot end",
+            Ok('t') => " and is being traced (state t)",
+            Ok('D') => " and waits in the kernel (state D)",
+            _ => "",
+        };
+        let what = if asked.killed { "was killed" } else { "was asked to end (TERM)" };
+        let error = Error::new(
+            Kind::StillRunning,
+            format!(
+                "pid {pid} {what} {} ago{state} and still holds the role",
+                crate::model::duration::show(asked.at.elapsed())
+            ),
+        );
+        if self.policy.kill_after.is_some() { error } else { error.hint("--kill-after 10s would add KILL") }
+    }
+}
+
+fn signal(process: &PidFd, signal: Signal) -> Result<(), Error> {
+    match process.signal(signal) {
+        Err(error) if !proc::is_gone(&error) => {
+            Err(Error::io(&format!("cannot signal pid {}", process.pid()), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Proves that the payload's process, and no other, holds the lock. The pidfd is
+/// opened first, so that what is proved is about the process that is signalled.
+fn prove(look: &Look) -> (Proof, Option<PidFd>) {
+    let Some(pid) = look.pid() else { return (look.proof.clone(), None) };
+    let process = match PidFd::open(pid) {
+        Ok(process) => process,
+        Err(Errno::ESRCH | Errno::EINVAL | Errno::ENOENT) => return (Proof::NotIt(pid), None),
+        Err(_) => return (Proof::Hidden(pid), None),
+    };
+    let proof = match fdinfo::holds(pid, &look.file, fdinfo::exclusive_flock) {
+        Ok(true) => match fdinfo::holders(&look.file, fdinfo::exclusive_flock) {
+            Ok(found) if found.pids.iter().any(|other| *other != pid) => Proof::Several(found.pids),
+            // Blind for processes of other users: the one that counts was seen.
+            Ok(_) => Proof::Holder(pid),
+            Err(_) => Proof::Hidden(pid),
+        },
+        Ok(false) => Proof::NotIt(pid),
+        Err(error) if proc::is_gone(&error) => Proof::NotIt(pid),
+        Err(_) => Proof::Hidden(pid),
+    };
+    (proof, Some(process))
+}
+
+impl Look {
+    /// Does the lock file say something else by now?
+    pub(crate) fn changed(&self) -> bool {
+        let reading = store::read_payload(&self.file, Duration::from_millis(20));
+        !matches!(reading, Ok(Reading::Stable(bytes)) if bytes == self.bytes)
+    }
+}
