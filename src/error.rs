@@ -7,7 +7,7 @@ use std::fmt;
 /// What kind of failure it is. The name is the `kind` of a JSON error and finer
 /// than an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Bad arguments.
     Usage,
     /// A record written by a newer version.
@@ -50,7 +50,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The `kind` in JSON.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Usage => "usage",
             Self::NewerRecord => "newer_record",
@@ -77,7 +77,7 @@ impl Kind {
 
 /// A failure: its kind, one line that says what, where and why, and what to do.
 #[derive(Clone, Debug)]
-pub(crate) struct Error {
+pub struct Error {
     kind: Kind,
     message: String,
     hint: Option<String>,
@@ -139,17 +139,17 @@ impl Error {
     }
 
     /// The kind, which decides the exit code.
-    pub(crate) fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// The line without the program's name and without the hint.
-    pub(crate) fn message(&self) -> &str {
+    pub fn message(&self) -> &str {
         &self.message
     }
 
     /// What to do about it.
-    pub(crate) fn advice(&self) -> Option<&str> {
+    pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }

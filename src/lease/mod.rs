@@ -8,8 +8,8 @@
 //! ```no_run
 //! use orion_toolkit::lease::{self, Acquired, Build, Request};
 //!
-//! # fn main() -> Result<(), lease::Error> {
-//! let me = std::env::current_exe().map_err(|error| lease::Error::config(error.to_string()))?;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let me = std::env::current_exe()?;
 //! let request = Request::new("/srv/journal.db").surface("api").build(Build::of(&me)?.revision("4f1c"));
 //! match lease::acquire(&request)? {
 //!     Acquired::Serving(resident) => loop {

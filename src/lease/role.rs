@@ -8,7 +8,6 @@ use crate::os::dir::Opened;
 use crate::os::flock::{self, Mode};
 use crate::os::store::{self, LEGACY, StorePlace};
 use crate::os::{host, process};
-use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -62,7 +61,7 @@ fn lock_error(place: &StorePlace, error: &io::Error) -> Error {
 }
 
 fn open(place: &StorePlace) -> Result<File, Error> {
-    match place.dir.open_or_create(&place.lock, OFlags::RDWR) {
+    match store::open_or_create(&place.dir, &place.lock) {
         Ok(Opened::File(file)) => Ok(file),
         Ok(Opened::NotAFile(what)) => Err(Error::new(
             Kind::CannotCreate,

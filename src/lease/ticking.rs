@@ -7,7 +7,6 @@ use crate::model::stamp::Stamp;
 use crate::os::dir::Opened;
 use crate::os::store::{self, Reading, StorePlace};
 use crate::os::{clock, fdinfo, host, proc};
-use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -28,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// [`Kind::Io`] when the tick cannot be written.
 pub(crate) fn tick_for(place: &StorePlace, candidates: &[u32]) -> Result<(), Error> {
     let path = show(&place.lock_path());
-    let file = match place.dir.open_file(&place.lock, OFlags::RDWR) {
+    let file = match store::open_to_write(&place.dir, &place.lock) {
         Ok(Opened::File(file)) => file,
         Ok(Opened::Missing) => {
             return Err(Error::new(Kind::NotOwner, format!("{path} is gone, and the role with it")));

@@ -144,12 +144,28 @@ pub(crate) fn write_payload(file: &File, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the lock file, or the legacy one, for reading.
+/// Opens a lock file for reading, which is all that locking it needs.
 ///
 /// # Errors
 /// As [`Dir::open_file`].
 pub(crate) fn open_to_read(dir: &Dir, name: &str) -> io::Result<Opened> {
     dir.open_file(name, OFlags::RDONLY)
+}
+
+/// Opens an existing lock file for a tick.
+///
+/// # Errors
+/// As [`Dir::open_file`].
+pub(crate) fn open_to_write(dir: &Dir, name: &str) -> io::Result<Opened> {
+    dir.open_file(name, OFlags::RDWR)
+}
+
+/// Opens the lock file of a candidate, making it when missing.
+///
+/// # Errors
+/// As [`Dir::open_or_create`].
+pub(crate) fn open_or_create(dir: &Dir, name: &str) -> io::Result<Opened> {
+    dir.open_or_create(name, OFlags::RDWR)
 }
 
 /// When the file was changed last, and how long it is: who a program is, as far as

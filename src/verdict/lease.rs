@@ -23,7 +23,7 @@ pub(crate) struct Now {
 /// What a resident's ticks say. Only [`Silence::Stuck`] is a finding; everything
 /// else is a resident at work as far as anybody can tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Silence {
+pub enum Silence {
     /// It never promised anything.
     NeverTicked,
     /// It ticked within the limit.
