@@ -6,6 +6,8 @@ use std::ffi::OsString;
 pub(crate) mod name {
     /// Set by sudo(8): who called it.
     pub(crate) const SUDO_USER: &str = "SUDO_USER";
+    /// Where commands are looked for.
+    pub(crate) const PATH: &str = "PATH";
     /// The state directory, an absolute path.
     pub(crate) const DIR: &str = "ORION_DIR";
     /// The process that owns what `acquire` takes; a live ancestor's pid.

@@ -16,5 +16,6 @@ pub(crate) mod os;
 pub(crate) mod report;
 pub(crate) mod verdict;
 
+pub use command::lease::main as lease_main;
 pub use command::lock::main as lock_main;
 pub use command::precheck::main as precheck_main;

@@ -2,6 +2,7 @@
 //! share. Parsing never touches the world.
 
 pub(crate) mod ending;
+pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod precheck;
 

@@ -1,7 +1,9 @@
 //! Observe, decide, act, report: the only place that holds facts and verdicts together.
 
+pub(crate) mod exec;
 pub(crate) mod failopen;
 pub(crate) mod frame;
+pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod precheck;
 pub(crate) mod store;

@@ -38,10 +38,13 @@ pub use crate::model::lease::Build;
 pub use crate::verdict::lease::Silence;
 
 use crate::model::stamp::{Stamp, Written};
+use crate::os::child::inheritable;
 use crate::os::proc;
 use crate::os::store::{self, StorePlace};
+use crate::report::escape;
 use look::{Look, Sight, Which};
 use role::{Candidate, Role, Taken};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use takeover::{GRACE, Policy, Siege};
@@ -128,6 +131,13 @@ impl Resident {
         self.role.is_current(&self.place).unwrap_or(true)
     }
 
+    /// Puts the role where exec does not close it, on high numbers: shells use the low ones.
+    pub(crate) fn hand_on(self) -> Result<Vec<OwnedFd>, Error> {
+        let files = std::iter::once(self.role.file).chain(self.role.legacy);
+        let kept: std::io::Result<Vec<OwnedFd>> = files.map(|file| inheritable(&file)).collect();
+        kept.map_err(|error| Error::io("the lock file's descriptor", &error))
+    }
+
     /// The lock file.
     pub fn lock_path(&self) -> PathBuf {
         self.place.lock_path()
@@ -149,6 +159,8 @@ pub fn acquire(request: &Request) -> Result<Acquired, Error> {
         stuck_after: STUCK_AFTER,
         kill_after: None,
         grace: GRACE,
+        second_look: Duration::ZERO,
+        dry_run: false,
     };
     let place = look::find(&request.store)?;
     let mut siege = Siege::new(&policy);
@@ -173,6 +185,8 @@ pub struct Holder {
     pub state: Option<char>,
     /// Where it came from.
     pub surface: Option<String>,
+    /// The store it named.
+    pub store: Option<String>,
     /// The machine it named.
     pub host: Option<String>,
     /// When it took the role.
@@ -196,12 +210,13 @@ impl Holder {
         let stat = look.pid().and_then(|pid| proc::stat(pid).ok());
         let payload = look.believed();
         let time = |written: Written| written.stamp().map(Stamp::time);
-        let escaped = |text: String| crate::report::escape(text.as_bytes(), 80);
+        let escaped = |text: String| escape(text.as_bytes(), 80);
         Self {
             pid: look.pid(),
-            comm: stat.as_ref().map(|stat| crate::report::escape(stat.comm.as_bytes(), 64)),
+            comm: stat.as_ref().map(|stat| escape(stat.comm.as_bytes(), 64)),
             state: stat.as_ref().map(|stat| stat.state),
             surface: payload.and_then(|payload| payload.surface()).map(escaped),
+            store: payload.and_then(|payload| payload.store()).map(|text| escape(text.as_bytes(), 400)),
             host: payload.and_then(|payload| payload.host()).map(escaped),
             acquired_at: payload.and_then(|payload| time(payload.acquired_at())),
             last_tick: payload.and_then(|payload| time(payload.last_tick())),

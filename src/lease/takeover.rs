@@ -3,6 +3,7 @@
 use super::look::{Look, now};
 use super::role::{GLANCE, Next, is_ancestor};
 use crate::error::{Error, Kind};
+use crate::model::duration;
 use crate::model::lease::Build;
 use crate::os::process::PidFd;
 use crate::os::store::{self, Reading};
@@ -30,6 +31,10 @@ pub(crate) struct Policy {
     pub(crate) kill_after: Option<Duration>,
     /// How long to wait at least once a holder was asked to end.
     pub(crate) grace: Duration,
+    /// How long to wait for the second look that would prove a holder stuck.
+    pub(crate) second_look: Duration,
+    /// Decide and prove, but signal nobody.
+    pub(crate) dry_run: bool,
 }
 
 /// One attempt to get the role: remembers what it saw and did.
@@ -39,6 +44,8 @@ pub(crate) struct Siege<'a> {
     /// The tick seen, and since when, on the awake clock.
     tick: Option<(Vec<u8>, u64)>,
     pub(crate) asked: Option<Asked>,
+    /// In a dry run: who would be asked.
+    pub(crate) due: Option<u32>,
     /// Why the holder was not ended, for the refusal.
     pub(crate) kept: Option<String>,
 }
@@ -55,7 +62,7 @@ impl<'a> Siege<'a> {
     pub(crate) fn new(policy: &'a Policy) -> Self {
         // A time so far off that the clock cannot hold it is for ever.
         let end = policy.wait.and_then(|wait| Instant::now().checked_add(wait));
-        Self { policy, end, tick: None, asked: None, kept: None }
+        Self { policy, end, tick: None, asked: None, due: None, kept: None }
     }
 
     /// What the holder's ticks say, looks of this attempt included.
@@ -121,6 +128,10 @@ impl<'a> Siege<'a> {
                             // It ticked, or another took over, since: judge that one.
                             return Ok(());
                         }
+                        if self.policy.dry_run {
+                            self.due = Some(process.pid());
+                            return Ok(());
+                        }
                         signal(&process, Signal::TERM)?;
                         let at = Instant::now();
                         if let Some(end) = self.end.as_mut() {
@@ -141,10 +152,14 @@ impl<'a> Siege<'a> {
                     _ => None,
                 };
                 self.kept = Some(match second_look {
-                    Some(left) => format!(
-                        "{why}; the same tick seen {} later would prove it",
-                        crate::model::duration::show(left)
-                    ),
+                    Some(left) => {
+                        if left <= self.policy.second_look
+                            && let Some(end) = self.end.as_mut()
+                        {
+                            *end = (*end).max(Instant::now() + left + GLANCE);
+                        }
+                        format!("{why}; the same tick seen {} from now would prove it", duration::show(left))
+                    }
                     None => why,
                 });
                 Ok(())
@@ -176,7 +191,7 @@ impl<'a> Siege<'a> {
             Kind::StillRunning,
             format!(
                 "pid {pid} {what} {} ago{state} and still holds the role",
-                crate::model::duration::show(asked.at.elapsed())
+                duration::show(asked.at.elapsed())
             ),
         );
         if self.policy.kill_after.is_some() { error } else { error.hint("--kill-after 10s would add KILL") }

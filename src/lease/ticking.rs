@@ -2,7 +2,7 @@
 
 use super::look::show;
 use crate::error::{Error, Kind};
-use crate::model::lease::{MAX_PAYLOAD, Payload};
+use crate::model::lease::{GUARDIAN, MAX_PAYLOAD, Payload};
 use crate::model::stamp::Stamp;
 use crate::os::dir::Opened;
 use crate::os::store::{self, Reading, StorePlace};
@@ -10,10 +10,6 @@ use crate::os::{clock, fdinfo, host, proc};
 use std::fs::File;
 use std::io;
 use std::time::{Duration, SystemTime};
-
-/// The hidden subcommand that stands between `orion-lease run` and its command.
-/// A command is known by it: its parent's first argument, its grandparent the holder.
-pub(crate) const GUARDIAN: &str = "guardian";
 
 /// How long a tick tries to read a payload that is just being written.
 const PATIENCE: Duration = Duration::from_millis(20);

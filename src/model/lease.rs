@@ -8,6 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::fmt;
 
+/// The hidden subcommand that stands between `orion-lease run` and its command.
+/// A command is known by it: its parent's first argument, its grandparent the holder.
+pub(crate) const GUARDIAN: &str = "guardian";
+
+/// The hidden subcommand of the shim that becomes the command.
+pub(crate) const BECOME: &str = "become";
+
 /// The longest payload that is read or written, bytes.
 pub(crate) const MAX_PAYLOAD: usize = 16 * 1024;
 

@@ -2,7 +2,6 @@
 //! Go's zero time, which stands for "none". Shown and compared with each other;
 //! never the only reason for a decision.
 
-use crate::model::time::WallTime;
 use std::cmp::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -65,11 +64,6 @@ impl Stamp {
     /// The time.
     pub(crate) fn time(self) -> SystemTime {
         self.time
-    }
-
-    /// For people and JSON.
-    pub(crate) fn wall(self) -> WallTime {
-        WallTime::of(self.time)
     }
 
     /// Compares at the resolution both texts kept: a copy that lost its nanoseconds

@@ -139,7 +139,7 @@ mod tests {
         assert!(holds(me, &file, exclusive_flock).expect("look"));
         assert!(!holds(me, &other, exclusive_flock).expect("look"), "another file");
         assert_eq!(holders(&file, exclusive_flock).expect("search").pids, [me]);
-        let reopened = std::fs::File::open(file.path()).expect("open");
+        let reopened = fs::File::open(file.path()).expect("open");
         assert!(holds(me, &reopened, exclusive_flock).expect("look"), "told by device and inode");
     }
 }

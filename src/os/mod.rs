@@ -1,5 +1,6 @@
 //! Every system call of the crate. Facts out, actions in; no decisions.
 
+pub(crate) mod child;
 pub(crate) mod clock;
 pub(crate) mod dir;
 pub(crate) mod fdinfo;
@@ -20,4 +21,6 @@ pub(crate) mod record_file;
 pub(crate) mod signals;
 pub(crate) mod state_dir;
 pub(crate) mod store;
+pub(crate) mod terminal;
 pub(crate) mod tree;
+pub(crate) mod watch;

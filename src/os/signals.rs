@@ -29,6 +29,11 @@ pub(crate) const TERMINAL_STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN
 pub(crate) struct Mask(u64);
 
 impl Mask {
+    /// A mask of these, to be given back though another process blocked them.
+    pub(crate) fn of(signals: impl IntoIterator<Item = Signal>) -> Self {
+        Self(signals.into_iter().fold(0, |bits, signal| bits | bit(signal)))
+    }
+
     /// Blocks `signals`; in the result are those that were not blocked before.
     ///
     /// # Errors
@@ -36,8 +41,7 @@ impl Mask {
     pub(crate) fn block(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
         let wanted: SigSet = signals.into_iter().collect();
         let before = wanted.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-        let new = wanted.iter().filter(|signal| !before.contains(*signal));
-        Ok(Self(new.fold(0, |bits, signal| bits | bit(signal))))
+        Ok(Self::of(wanted.iter().filter(|signal| !before.contains(*signal))))
     }
 
     /// The two together.
@@ -131,6 +135,11 @@ pub(crate) fn signal_group_of_child(leader: u32, signal: Signal) -> io::Result<(
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Is anybody, a zombie too, in this process group?
+pub(crate) fn group_exists(group: u32) -> bool {
+    i32::try_from(group).is_ok_and(|group| killpg(Pid::from_raw(group), None) != Err(Errno::ESRCH))
 }
 
 /// Signals our own process group, ourselves included.

@@ -114,12 +114,15 @@ pub(crate) fn newer_than(ours: &Build, theirs: &Build) -> bool {
     match our_time.compare(their_time) {
         Ordering::Greater => true,
         Ordering::Less => false,
-        Ordering::Equal => differ(&ours.size, &theirs.size) && differ(&ours.revision, &theirs.revision),
+        Ordering::Equal => {
+            differ(ours.size.as_ref(), theirs.size.as_ref())
+                && differ(ours.revision.as_ref(), theirs.revision.as_ref())
+        }
     }
 }
 
 /// Known on both sides and not the same.
-fn differ<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> bool {
+fn differ<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
     matches!((a, b), (Some(a), Some(b)) if a != b)
 }
 

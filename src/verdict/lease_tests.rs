@@ -147,7 +147,8 @@ fn only_a_proved_holder_is_ended_and_only_for_a_reason_that_was_asked_for() {
         Takeover::CannotTell(_) => "cannot tell".into(),
     };
     let it = Proof::Holder(812);
-    let cases: [(&str, &[Reason], &Payload, &Silence, &Proof, &str); 13] = [
+    type Case<'a> = (&'a str, &'a [Reason], &'a Payload, &'a Silence, &'a Proof, &'a str);
+    let cases: [Case<'_>; 13] = [
         ("stuck", &[Stuck], &unstamped, &stuck, &it, "end Stuck"),
         ("never ticked", &[Stuck], &unstamped, &Silence::NeverTicked, &it, "keep"),
         ("fresh", &[Stuck], &unstamped, &fresh, &it, "keep"),

@@ -123,7 +123,7 @@ pub(crate) fn name(text: &OsStr) -> Result<LockName, Error> {
 }
 
 /// The code for "busy": 75 or what `-E` says.
-fn busy_code(busy: &Busy, zero_allowed: bool) -> Result<Status, Error> {
+pub(crate) fn busy_code(busy: &Busy, zero_allowed: bool) -> Result<Status, Error> {
     match busy.busy_code {
         None => Ok(crate::exit::Exit::Skip.into()),
         Some(0) if !zero_allowed => Err(Error::usage("-E 0 would make a refusal look like an acquired lock")

@@ -1,0 +1,4 @@
+//! `orion-lease`
+fn main() -> std::process::ExitCode {
+    orion_toolkit::lease_main()
+}

@@ -1,0 +1,185 @@
+//! What can be typed to `orion-lease`.
+
+use super::lock::{Busy, Wait};
+use super::{HELP, duration};
+use crate::exit::{Exit, table};
+use crate::model::lease::{BECOME, GUARDIAN};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  orion-lease run /srv/journal.db server      serve the store, unless another process does (else exit 75)
+  orion-lease tick /srv/journal.db            in the server's work loop: the work passed here
+  orion-lease probe /srv/journal.db           who serves it? (0 free, 75 held, 76 stuck)
+  orion-lease probe --up /srv/journal.db      health check: 0 serving, 76 stuck, 69 nobody
+  orion-lease takeover /srv/journal.db        end a stuck holder, leave the role free
+";
+
+/// One resident process per store, with ticks, a stuck report and takeover.
+#[derive(Debug, Parser)]
+#[command(
+    name = "orion-lease",
+    version,
+    help_template = HELP,
+    before_help = EXAMPLES,
+    after_help = table(&Exit::ALL),
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Lease {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every subcommand takes.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Shared {
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing about refusals
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say the evidence
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the lock file of a store
+    Path(Store),
+    /// Take the role and run the command under it
+    Run(Run),
+    /// Who serves it (0 free, 75 held, 76 stuck, 69 cannot tell)
+    Probe(Probe),
+    /// The work passed here; from the holder or its command only
+    Tick(Store),
+    /// End a stuck holder and leave the role free
+    Takeover(Takeover),
+    #[command(name = GUARDIAN, hide = true)]
+    Guardian(Guardian),
+    #[command(name = BECOME, hide = true)]
+    Become(Become),
+}
+
+/// `path`, `tick`
+#[derive(Args, Debug)]
+pub(crate) struct Store {
+    /// The store: a file, existing or not, in an existing directory
+    #[arg(value_name = "STORE")]
+    pub(crate) store: PathBuf,
+}
+
+/// When a holder that has ticked is called stuck.
+#[derive(Args, Debug)]
+pub(crate) struct Patience {
+    /// Call a holder that has ticked stuck after so much silence, in time awake
+    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "5m")]
+    pub(crate) stuck_after: Duration,
+}
+
+/// `run`
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) busy: Busy,
+    /// Where this process comes from, shown to others: chat, wake, api
+    #[arg(long, value_name = "NAME", default_value = "unknown")]
+    pub(crate) surface: String,
+    /// End the holder if it is stuck, or runs an older build; may be given twice
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) takeover: Vec<When>,
+    /// KILL a holder that was asked to end and is still there after DUR
+    #[arg(long, value_name = "DUR", value_parser = duration, requires = "takeover")]
+    pub(crate) kill_after: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    /// The file whose time and size are the build's, instead of the command's own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) build_file: Option<PathBuf>,
+    /// The build's revision: a commit, a version
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) revision: Option<String>,
+    /// Become the command instead of watching it: for programs that tick by themselves
+    #[arg(long)]
+    pub(crate) exec: bool,
+    /// The store: a file, existing or not, in an existing directory
+    #[arg(value_name = "STORE")]
+    pub(crate) store: PathBuf,
+    /// The command
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Which holders may be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// It ticked, and fell silent
+    Stuck,
+    /// It runs an older build than ours
+    Newer,
+}
+
+/// `probe`
+#[derive(Args, Debug)]
+pub(crate) struct Probe {
+    /// Answer as a health check: 0 serving, 76 stuck, 69 nobody
+    #[arg(long)]
+    pub(crate) up: bool,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    /// The store
+    #[arg(value_name = "STORE")]
+    pub(crate) store: PathBuf,
+}
+
+/// `takeover`
+#[derive(Args, Debug)]
+pub(crate) struct Takeover {
+    /// Wait that long for the holder to end once it was asked
+    #[arg(short, long, value_name = "DUR", value_parser = duration, default_value = "30s")]
+    pub(crate) wait: Duration,
+    /// KILL it if it is still there after DUR
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) kill_after: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The store
+    #[arg(value_name = "STORE")]
+    pub(crate) store: PathBuf,
+}
+
+/// Internal: the command's parent.
+#[derive(Args, Debug)]
+pub(crate) struct Guardian {
+    #[arg(long)]
+    pub(crate) pipe: i32,
+    #[arg(long)]
+    pub(crate) mask: String,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Internal: gives signals back and becomes the command.
+#[derive(Args, Debug)]
+pub(crate) struct Become {
+    #[arg(long)]
+    pub(crate) mask: String,
+    #[arg(long)]
+    pub(crate) parent: u32,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}

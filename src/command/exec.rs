@@ -1,0 +1,51 @@
+//! Becoming the command that a tool was asked to run.
+
+use crate::error::{Error, reason};
+use crate::exit::{CANNOT_EXECUTE, NOT_FOUND, Status};
+use crate::report::{Report, escape};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// An option behind the last operand is nobody's command. `usage` is the line to type.
+///
+/// # Errors
+/// [`crate::error::Kind::Usage`].
+pub(crate) fn check(command: &[OsString], usage: &str) -> Result<(), Error> {
+    let first = command.first().map(|word| word.as_bytes()).unwrap_or_default();
+    if first.is_empty() {
+        return Err(Error::usage("the command is empty").hint(usage));
+    }
+    if first.starts_with(b"-") {
+        return Err(Error::usage(format!("'{}' stands where the command belongs", escape(first, 60)))
+            .hint(format!("options go first: {usage}")));
+    }
+    Ok(())
+}
+
+/// Becomes the command; comes back only with the reason why not.
+pub(crate) fn exec(words: &[OsString]) -> io::Error {
+    match words.split_first() {
+        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
+        None => io::ErrorKind::NotFound.into(),
+    }
+}
+
+/// As a shell reports it: 127 not found, 126 cannot be executed.
+pub(crate) fn cannot_run(report: &Report, words: &[OsString], error: &io::Error) -> Status {
+    let shown = escape(words.first().map(|word| word.as_bytes()).unwrap_or_default(), 120);
+    report.warn(&format!("{shown}: {}", reason(error)));
+    if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE }
+}
+
+/// The file that a command's first word stands for, as execvp(3) finds it.
+pub(crate) fn find(word: &OsString) -> Option<PathBuf> {
+    if word.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(word));
+    }
+    let path = crate::env::value(crate::env::name::PATH)?;
+    std::env::split_paths(&path).map(|directory| directory.join(word)).find(|file| file.is_file())
+}

@@ -1,0 +1,67 @@
+//! `orion-lease`: one file per subcommand.
+
+mod guardian;
+mod probe;
+mod run;
+mod say;
+mod supervise;
+mod takeover;
+
+use crate::cli::lease::{Command, Lease, Store};
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::lease::{look, ticking};
+use crate::report::Report;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// The name before every line.
+const PROGRAM: &str = "orion-lease";
+
+/// Entry of the program.
+pub fn main() -> ExitCode {
+    super::frame::run(PROGRAM, |arguments: Lease, report: &mut Report| {
+        report.quiet = arguments.shared.quiet;
+        report.verbose = arguments.shared.verbose;
+        report.json = arguments.shared.json;
+        match arguments.command {
+            Command::Path(store) => path(&store, report),
+            Command::Run(run) => run::run(run, report),
+            Command::Probe(probe) => probe::probe(&probe, report),
+            Command::Tick(store) => tick(&store, report),
+            Command::Takeover(takeover) => takeover::takeover(&takeover, report),
+            Command::Guardian(guardian) => guardian::guard(&guardian),
+            Command::Become(shim) => guardian::become_command(&shim, report),
+        }
+    })
+}
+
+fn path(arguments: &Store, report: &Report) -> Result<Status, Error> {
+    let place = look::find(&arguments.store)?;
+    let lock = place.lock_path();
+    let printed = if report.json {
+        report.object(json!({
+            "store": place.store.to_string_lossy(),
+            "lock": lock.to_string_lossy(),
+        }))
+    } else {
+        report.data(&lock.to_string_lossy())
+    };
+    printed.map_err(|error| Error::io("stdout", &error))?;
+    Ok(Exit::Ok.into())
+}
+
+fn tick(arguments: &Store, report: &Report) -> Result<Status, Error> {
+    let place = look::find(&arguments.store).map_err(|error| match error.kind() {
+        // The directory went away under a resident: its role is gone, nothing is to be created.
+        Kind::CannotCreate => Error::new(Kind::NotOwner, error.message().to_owned()),
+        _ => error,
+    })?;
+    // The command itself may be us, or whoever called us.
+    let candidates = [std::os::unix::process::parent_id(), std::process::id()];
+    ticking::tick_for(&place, &candidates)?;
+    if report.json {
+        drop(report.object(json!({"store": place.store.to_string_lossy(), "ticked": true})));
+    }
+    Ok(Exit::Ok.into())
+}

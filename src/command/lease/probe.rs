@@ -1,0 +1,58 @@
+//! `probe`: who serves a store, said without taking part.
+
+use super::say::{Known, takeover_command};
+use crate::cli::lease::Probe;
+use crate::error::Error;
+use crate::exit::{Exit, Status};
+use crate::lease::look::{self, Sight, show};
+use crate::report::Report;
+use serde_json::json;
+
+pub(super) fn probe(arguments: &Probe, report: &Report) -> Result<Status, Error> {
+    let place = look::find(&arguments.store)
+        // A probe creates nothing: a missing directory only means that nothing can be said.
+        .map_err(|error| match error.kind() {
+            crate::error::Kind::CannotCreate => {
+                Error::new(crate::error::Kind::CannotTell, error.message().to_owned())
+            }
+            _ => error,
+        })?;
+    let sight = look::look(&place)?;
+    let store = place.store.to_string_lossy();
+    let lock = place.lock_path();
+    let (exit, line, mut object) = match &sight {
+        Sight::Free => {
+            let exit = if arguments.up { Exit::Unavailable } else { Exit::Ok };
+            let line = format!("free: nobody serves {} (looked at {})", show(&place.store), show(&lock));
+            (exit, line, json!({"state": "free"}))
+        }
+        Sight::Held(look) => {
+            let known = Known::of(&place, look, arguments.patience.stuck_after);
+            let mut object = json!({
+                "state": if known.is_stuck() { "stuck" } else { "held" },
+                "holder": known.object(),
+                "message": known.line(),
+            });
+            if known.is_stuck() {
+                object["advice"] = json!(takeover_command(&place.store));
+            }
+            let exit = match (known.is_stuck(), arguments.up) {
+                (true, _) => Exit::Stuck,
+                (false, true) => Exit::Ok,
+                (false, false) => Exit::Skip,
+            };
+            (exit, known.line(), object)
+        }
+    };
+    object["store"] = json!(store);
+    object["lock"] = json!(lock.to_string_lossy());
+    // The exit code is the answer; a closed pipe does not change it.
+    drop(if report.json {
+        report.object(object)
+    } else if report.quiet && exit != Exit::Stuck {
+        Ok(())
+    } else {
+        report.data(&line)
+    });
+    Ok(exit.into())
+}

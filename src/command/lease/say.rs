@@ -1,0 +1,204 @@
+//! What people are told about a holder: one line for 3 am, and the object for `--json`.
+
+use crate::lease::look::{Look, show};
+use crate::lease::{Holder, Silence};
+use crate::model::duration;
+use crate::model::stamp::Stamp;
+use crate::model::time::WallTime;
+use crate::os::store::StorePlace;
+use crate::os::{clock, proc};
+use crate::report::escape;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// Everything known about a holder now.
+pub(super) struct Known<'a> {
+    pub(super) place: &'a StorePlace,
+    pub(super) look: &'a Look,
+    pub(super) holder: Holder,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn of(place: &'a StorePlace, look: &'a Look, stuck_after: Duration) -> Self {
+        Self { place, look, holder: Holder::of(look, stuck_after) }
+    }
+
+    /// `pid 812 (server, uid 1000, surface wake)`, or why there is no name.
+    fn who(&self) -> String {
+        let Some(pid) = self.holder.pid else {
+            let others = self.look.others();
+            if others.is_empty() {
+                return "a process that cannot be named (its payload cannot be read, or is another's)".into();
+            }
+            let names: Vec<String> = others.iter().map(|pid| process(*pid)).collect();
+            return format!("{} (the process named in its payload does not hold it)", names.join(" and "));
+        };
+        let mut details: Vec<String> = self.holder.comm.iter().cloned().collect();
+        if let Ok((_, uid)) = proc::tgid_and_uid(pid) {
+            details.push(format!("uid {uid}"));
+        }
+        details.extend(self.holder.surface.as_ref().map(|surface| format!("surface {surface}")));
+        format!("pid {pid} ({})", details.join(", "))
+    }
+
+    fn since(&self) -> String {
+        let Some(since) = self.holder.acquired_at.map(WallTime::of) else { return String::new() };
+        match since.age(clock::wall()) {
+            Some(age) => format!(" since {}, {}", since.show(), duration::show(age)),
+            None => format!(" since {}", since.show()),
+        }
+    }
+
+    /// What the state letter means for somebody who waits.
+    fn state(&self) -> &'static str {
+        match self.holder.state {
+            Some('T') => "; it is stopped (state T)",
+            Some('t') => "; it is being traced (state t)",
+            Some('D') => "; it waits in the kernel (state D)",
+            _ => "",
+        }
+    }
+
+    fn ticks(&self) -> String {
+        let last = self.holder.last_tick.map_or_else(String::new, |time| WallTime::of(time).show());
+        let moved = if self.holder.clock_moved { "; clock moved: a stamp lies in the future" } else { "" };
+        match &self.holder.silence {
+            None => String::new(),
+            Some(Silence::NeverTicked) => format!("; it never ticked{moved}"),
+            Some(Silence::Fresh { silent }) => {
+                format!("; last tick {} ago{moved}", duration::show(*silent))
+            }
+            Some(Silence::Stuck { silent }) => {
+                format!("; silent for {} awake, last tick {last}{moved}", duration::show(*silent))
+            }
+            Some(Silence::Unproved { why, .. }) if why.starts_with("clock moved") => {
+                format!("; last tick {last}: {why}")
+            }
+            Some(Silence::Unproved { why, .. }) => format!("; last tick {last}: {why}{moved}"),
+        }
+    }
+
+    /// The line without the program's name.
+    pub(super) fn line(&self) -> String {
+        let store = show(&self.place.store);
+        let how = if self.holder.legacy {
+            format!(" through {}, which stands for every store in its directory,", show(&self.look.path))
+        } else {
+            String::new()
+        };
+        let (word, end) = if self.is_stuck() {
+            ("STUCK: ", format!("; if it must go: {}", takeover_command(&self.place.store)))
+        } else {
+            ("", String::new())
+        };
+        let (who, since, ticks, state) = (self.who(), self.since(), self.ticks(), self.state());
+        format!("{word}{store} is held{how} by {who}{since}{ticks}{state}{end}")
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.holder.is_stuck()
+    }
+
+    /// Also under `-q`: a holder that cannot work is nobody's normal refusal.
+    pub(super) fn is_loud(&self) -> bool {
+        self.is_stuck() || matches!(self.holder.state, Some('T' | 't'))
+    }
+
+    /// The `holder` object.
+    pub(super) fn object(&self) -> Value {
+        let holder = &self.holder;
+        let mut object = Map::new();
+        let mut put = |name: &str, value: Value| {
+            object.insert(name.to_owned(), value);
+        };
+        put("pid", json!(holder.pid));
+        put("comm", json!(holder.comm));
+        put("state", json!(holder.state.map(String::from)));
+        put("surface", json!(holder.surface));
+        put("store", json!(holder.store));
+        put("host", json!(holder.host));
+        if let Some(pid) = holder.pid {
+            put("uid", json!(proc::tgid_and_uid(pid).ok().map(|(_, uid)| uid)));
+            put("command_line", json!(command_line(pid)));
+        } else {
+            put("held_by", json!(self.look.others()));
+        }
+        for (name, time) in [("acquired_at", holder.acquired_at), ("last_tick", holder.last_tick)] {
+            put(name, json!(time.map(rfc3339)));
+            put(&format!("{name}_seconds"), json!(time.map(|time| WallTime::of(time).seconds())));
+        }
+        let silent = match &holder.silence {
+            Some(Silence::Fresh { silent } | Silence::Stuck { silent }) => Some(silent.as_secs()),
+            _ => None,
+        };
+        put("silent_seconds", json!(silent));
+        put("ticks", json!(ticks_word(holder.silence.as_ref())));
+        if let Some(Silence::Unproved { why, .. }) = &holder.silence {
+            put("ticks_note", json!(why));
+        }
+        put("clock_moved", json!(holder.clock_moved));
+        put("legacy", json!(holder.legacy));
+        let build = holder.build.as_ref().map(|build| {
+            json!({
+                "mod_time": build.mod_time.map(|time| time.rfc3339_trimmed()),
+                "size": build.size,
+                "revision": build.revision,
+            })
+        });
+        put("build", json!(build));
+        Value::Object(object)
+    }
+}
+
+fn ticks_word(silence: Option<&Silence>) -> &'static str {
+    match silence {
+        None | Some(Silence::Unproved { .. }) => "unknown",
+        Some(Silence::NeverTicked) => "never",
+        Some(Silence::Fresh { .. }) => "fresh",
+        Some(Silence::Stuck { .. }) => "stuck",
+    }
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    Stamp::of(time).rfc3339_trimmed()
+}
+
+/// `pid 913 (node)`.
+fn process(pid: u32) -> String {
+    let comm = proc::stat(pid).map_or_else(|_| "?".to_owned(), |stat| escape(stat.comm.as_bytes(), 64));
+    format!("pid {pid} ({comm})")
+}
+
+/// What `/proc` shows of a command line now, at most 120 characters.
+fn command_line(pid: u32) -> Option<String> {
+    let words = proc::cmdline(pid).ok().filter(|words| !words.is_empty())?;
+    Some(escape(&words.join(&b' '), 120))
+}
+
+/// The exact line a person would run.
+pub(super) fn takeover_command(store: &Path) -> String {
+    format!("orion-lease takeover {}", quoted(store))
+}
+
+/// A path as one word of a shell line.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte));
+    if plain {
+        text.into_owned()
+    } else {
+        format!("'{}'", escape(text.as_bytes(), 400).replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_with_blanks_and_quotes_is_one_word() {
+        assert_eq!(takeover_command(Path::new("/srv/a.db")), "orion-lease takeover /srv/a.db");
+        assert_eq!(takeover_command(Path::new("/srv/my 'db'")), r"orion-lease takeover '/srv/my '\''db'\'''");
+    }
+}
