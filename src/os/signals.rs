@@ -124,6 +124,14 @@ impl AsFd for Queue {
     }
 }
 
+/// Takes a blocked signal that is pending for this thread off the queue, so that
+/// unblocking it does nothing.
+pub(crate) fn forget(signal: Signal) {
+    if let Ok(queue) = Queue::new([signal]) {
+        while queue.next().is_ok_and(|caught| caught.is_some()) {}
+    }
+}
+
 /// Signals a process group led by a child that has not been reaped, which keeps
 /// the number from meaning anybody else. A group that is gone is fine.
 ///

@@ -4,6 +4,8 @@
 use crate::model::lease::MAX_PAYLOAD;
 use crate::os::dir::{Dir, Opened};
 use crate::os::mask::Blocked;
+use crate::os::signals;
+use nix::sys::signal::Signal;
 use rustix::fs::OFlags;
 use std::fs::{self, File};
 use std::io;
@@ -137,7 +139,11 @@ pub(crate) fn write_payload(file: &File, bytes: &[u8]) -> io::Result<()> {
     if (bytes.len()..=MAX_PAYLOAD).contains(&old) {
         text.resize(old, b'\n');
     }
-    file.write_all_at(&text, 0)?;
+    if let Err(error) = file.write_all_at(&text, 0) {
+        // A limit on file sizes comes as an error and as a signal, which waits behind the mask.
+        signals::forget(Signal::SIGXFSZ);
+        return Err(error);
+    }
     if old > bytes.len() {
         file.set_len(bytes.len() as u64)?;
     }

@@ -40,7 +40,7 @@ fn path(arguments: &Store, report: &Report) -> Result<Status, Error> {
     let place = look::find(&arguments.store)?;
     let lock = place.lock_path();
     let printed = if report.json {
-        report.object(json!({
+        report.object(&json!({
             "store": place.store.to_string_lossy(),
             "lock": lock.to_string_lossy(),
         }))
@@ -61,7 +61,7 @@ fn tick(arguments: &Store, report: &Report) -> Result<Status, Error> {
     let candidates = [std::os::unix::process::parent_id(), std::process::id()];
     ticking::tick_for(&place, &candidates)?;
     if report.json {
-        drop(report.object(json!({"store": place.store.to_string_lossy(), "ticked": true})));
+        drop(report.object(&json!({"store": place.store.to_string_lossy(), "ticked": true})));
     }
     Ok(Exit::Ok.into())
 }

@@ -48,7 +48,7 @@ pub(super) fn probe(arguments: &Probe, report: &Report) -> Result<Status, Error>
     object["lock"] = json!(lock.to_string_lossy());
     // The exit code is the answer; a closed pipe does not change it.
     drop(if report.json {
-        report.object(object)
+        report.object(&object)
     } else if report.quiet && exit != Exit::Stuck {
         Ok(())
     } else {

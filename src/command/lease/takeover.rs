@@ -72,7 +72,7 @@ fn refused(place: &StorePlace, look: &Look, stuck_after: Duration, kept: Option<
 
 fn say_due(report: &Report, place: &StorePlace, pid: u32) {
     if report.json {
-        drop(report.object(json!({"store": place.store.to_string_lossy(), "would_end": pid})));
+        drop(report.object(&json!({"store": place.store.to_string_lossy(), "would_end": pid})));
     } else {
         drop(report.data(&format!("would end pid {pid}, which holds {}", show(&place.store))));
     }
@@ -80,7 +80,7 @@ fn say_due(report: &Report, place: &StorePlace, pid: u32) {
 
 fn say(report: &Report, place: &StorePlace, how: &str, asked: Option<&Asked>) {
     if report.json {
-        drop(report.object(json!({
+        drop(report.object(&json!({
             "store": place.store.to_string_lossy(),
             "role": how,
             "ended": asked.map(|asked| asked.process.pid()),
