@@ -16,8 +16,13 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("error", &[]),
     ("exit", &["error"]),
     ("env", &[]),
-    ("command", &["verdict", "model", "os", "runner", "tracker", "cli", "report", "error", "exit", "env"]),
-    ("lib", &["command"]),
+    (
+        "command",
+        &["verdict", "model", "os", "runner", "tracker", "cli", "report", "error", "exit", "env", "lease"],
+    ),
+    // The public module: a small command of its own, for Rust programs instead of people.
+    ("lease", &["verdict", "model", "os", "error"]),
+    ("lib", &["command", "lease"]),
 ];
 const LONGEST: usize = 400;
 

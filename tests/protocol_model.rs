@@ -61,7 +61,7 @@ fn never_two_holders_and_never_a_token_twice() {
     for (cleanings, swaps, acquires) in sizes() {
         let start = World::new(*cleanings, *swaps, *acquires);
         let states = explore(start, Mutation::None).unwrap_or_else(|way| panic!("{way}"));
-        println!("protocol: {states} states with {cleanings} cleanings and {swaps} swaps, no violation");
+        eprintln!("protocol: {states} states with {cleanings} cleanings and {swaps} swaps, no violation");
         assert!(states > 1_000);
     }
 }
@@ -79,6 +79,6 @@ fn every_rule_is_needed() {
         let found = explore(World::new(cleanings, swaps, [2, 2]), mutation);
         let way = found.expect_err(&format!("{mutation:?} must be found out"));
         let why = way.lines().next().unwrap_or_default();
-        println!("protocol without a rule, {mutation:?}: {} steps to: {why}", way.lines().count() - 1);
+        eprintln!("protocol without a rule, {mutation:?}: {} steps to: {why}", way.lines().count() - 1);
     }
 }

@@ -1,7 +1,7 @@
 //! What can be typed to `orion-lock`.
 
 use super::ending::{Break, Hold, Limits, Shim, Stop, Tick};
-use super::{HELP, duration};
+use super::{HELP, Lazy, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -60,34 +60,34 @@ pub(crate) const SHIM: &str = "tree-shim";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Take the lock and become the command; the lock ends with it
-    Run(Run),
+    Run(Lazy<Run>),
     /// Take the lock for a process that lives on
-    Acquire(Acquire),
+    Acquire(Lazy<Acquire>),
     /// Give it back
-    Release(Release),
+    Release(Lazy<Release>),
     /// Is it still mine, and does an owner live? The line before writing results
-    Verify(Verify),
+    Verify(Lazy<Verify>),
     /// Say that work passed here; with --every, that it will again
-    Tick(Tick),
+    Tick(Lazy<Tick>),
     /// Who holds it (0 free, 75 held, 76 stuck, 69 cannot tell)
-    Status(Status),
+    Status(Lazy<Status>),
     /// Wait until it is free, without taking it
-    Wait(UntilFree),
+    Wait(Lazy<UntilFree>),
     /// Every lock, one row each
-    List(List),
+    List(Lazy<List>),
     /// Keep it by hand until Ctrl-C
-    Hold(Hold),
+    Hold(Lazy<Hold>),
     /// End the holder; free nothing
-    Stop(Stop),
+    Stop(Lazy<Stop>),
     /// Free it by hand when nobody can tell whether its owner lives
-    Break(Break),
+    Break(Lazy<Break>),
     /// What happened, and why a run was skipped
-    Log(Log),
+    Log(Lazy<Log>),
     /// Which directory, and why that one
-    Where(Where),
+    Where(Lazy<Where>),
     /// What `run --tree` starts in the command's place; waits for its record, then becomes the command
     #[command(name = SHIM, hide = true)]
-    Shim(Shim),
+    Shim(Lazy<Shim>),
 }
 
 /// `run`

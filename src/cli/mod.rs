@@ -9,6 +9,7 @@ pub(crate) mod precheck;
 use crate::error::Error;
 use crate::model::duration;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, FromArgMatches};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -70,6 +71,39 @@ fn usage_error(program: &str, error: &clap::Error) -> Error {
     };
     tips.push("see");
     Error::usage(message).hint(format!("{} {see} --help", tips.join("; ")))
+}
+
+/// Arguments of a subcommand that are described to clap only when that subcommand is
+/// typed: describing all of them is a third of the time a refusal takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Lazy<T>(pub(crate) T);
+
+impl<T: Args> Lazy<T> {
+    fn describe(command: clap::Command) -> clap::Command {
+        // The words of the subcommand stay, not those of its arguments' type.
+        let about = command.get_about().cloned();
+        T::augment_args(command).about(about.unwrap_or_default())
+    }
+}
+
+impl<T: Args> Args for Lazy<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(Self::describe)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(Self::describe)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Lazy<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 /// A clap value parser for durations.

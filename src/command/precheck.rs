@@ -218,9 +218,9 @@ fn log_problem(place: &Where, error: &Error, dry_run: bool) {
             let event = Event::new("misconfigured", clock::wall().rfc3339(), OWN_LOG);
             store.log_as(OWN_LOG, &[Event { detail, ..event }]);
         }
-        drop(done.send(()));
+        done.send(()).ok();
     });
     if writer.is_ok() {
-        drop(written.recv_timeout(LOG_PATIENCE));
+        written.recv_timeout(LOG_PATIENCE).ok();
     }
 }

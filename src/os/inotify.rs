@@ -73,7 +73,7 @@ impl Drop for Inotify {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut rights = SendAncillaryBuffer::new(&mut space);
         if rights.push(SendAncillaryMessage::ScmRights(&garbage)) {
-            drop(sendmsg(&near, &[IoSlice::new(b"x")], &mut rights, SendFlags::DONTWAIT));
+            sendmsg(&near, &[IoSlice::new(b"x")], &mut rights, SendFlags::DONTWAIT).ok();
         }
         // Ours first, while the message still holds one.
         drop(fd);

@@ -5,11 +5,11 @@
 //! While nothing is cleaned the clock stands still: tokens must rise by guard and record alone.
 
 /// Index of an inode, or of a process's incarnation.
-pub type Id = u8;
+pub(crate) type Id = u8;
 
 /// A protocol that lacks one of its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
+pub(crate) enum Mutation {
     None,
     /// "Acquired" is said without looking at the guard again by its full path.
     NoSecondLook,
@@ -27,36 +27,36 @@ pub enum Mutation {
 
 /// What a record file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Content {
-    pub owner: Id,
-    pub token: u8,
-    pub released: bool,
+pub(crate) struct Content {
+    pub(crate) owner: Id,
+    pub(crate) token: u8,
+    pub(crate) released: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Guard {
-    pub token: u8,
-    pub flock: Option<Id>,
+pub(crate) struct Guard {
+    pub(crate) token: u8,
+    pub(crate) flock: Option<Id>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct RecordFile {
+pub(crate) struct RecordFile {
     /// `None`: created and not written yet.
-    pub content: Option<Content>,
-    pub flock: Option<Id>,
+    pub(crate) content: Option<Content>,
+    pub(crate) flock: Option<Id>,
 }
 
 /// One directory: what its three names lead to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Directory {
-    pub guard: Option<Id>,
-    pub record: Option<Id>,
-    pub temp: Option<Id>,
+pub(crate) struct Directory {
+    pub(crate) guard: Option<Id>,
+    pub(crate) record: Option<Id>,
+    pub(crate) temp: Option<Id>,
 }
 
 /// Where a contender stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pc {
+pub(crate) enum Pc {
     Idle,
     OpenGuard,
     LockGuard,
@@ -82,54 +82,54 @@ pub enum Pc {
 
 /// A contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Process {
+pub(crate) struct Process {
     /// Unique per incarnation: a restarted process is another owner.
-    pub id: Id,
-    pub pc: Pc,
+    pub(crate) id: Id,
+    pub(crate) pc: Pc,
     /// Is it releasing (the guard is taken for that)?
-    pub releasing: bool,
+    pub(crate) releasing: bool,
     /// The directory it has open.
-    pub dir: usize,
-    pub guard: Option<Id>,
+    pub(crate) dir: usize,
+    pub(crate) guard: Option<Id>,
     /// The record file it has open, and what it read there.
-    pub old: Option<Id>,
-    pub read: Option<Content>,
+    pub(crate) old: Option<Id>,
+    pub(crate) read: Option<Content>,
     /// The temp file it created, wherever its name went.
-    pub temp: Option<Id>,
-    pub token: u8,
+    pub(crate) temp: Option<Id>,
+    pub(crate) token: u8,
     /// Bytes of ours that were put in place in this acquire.
-    pub placed: Option<Content>,
+    pub(crate) placed: Option<Content>,
     /// A token it released before, shown once more by a second call of release.
-    pub stale: Option<u8>,
-    pub attempts: u8,
-    pub acquires: u8,
-    pub restarts: u8,
+    pub(crate) stale: Option<u8>,
+    pub(crate) attempts: u8,
+    pub(crate) acquires: u8,
+    pub(crate) restarts: u8,
 }
 
 /// Everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct World {
-    pub guards: Vec<Guard>,
-    pub records: Vec<RecordFile>,
-    pub dirs: [Directory; 2],
+pub(crate) struct World {
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) records: Vec<RecordFile>,
+    pub(crate) dirs: [Directory; 2],
     /// Where the path leads.
-    pub current: usize,
-    pub processes: [Process; 2],
+    pub(crate) current: usize,
+    pub(crate) processes: [Process; 2],
     /// Tokens whose pulse a child left behind still carries.
-    pub pulses: Vec<u8>,
-    pub next_id: Id,
-    pub cleanings: u8,
-    pub swaps: u8,
+    pub(crate) pulses: Vec<u8>,
+    pub(crate) next_id: Id,
+    pub(crate) cleanings: u8,
+    pub(crate) swaps: u8,
     /// Nothing was cleaned yet, so tokens must rise by themselves.
-    pub pristine: bool,
+    pub(crate) pristine: bool,
     /// Stands for the clock once something was cleaned: no two tokens in one millisecond.
-    pub clock: u8,
-    pub highest_placed: u8,
+    pub(crate) clock: u8,
+    pub(crate) highest_placed: u8,
 }
 
 impl World {
     /// A dead owner's record with token 1, two contenders that acquire that often.
-    pub fn new(cleanings: u8, swaps: u8, acquires: [u8; 2]) -> Self {
+    pub(crate) fn new(cleanings: u8, swaps: u8, acquires: [u8; 2]) -> Self {
         let process = |id: Id| Process {
             id,
             pc: Pc::Idle,
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Why this world must not be, if so.
-    pub fn violation(&self) -> Option<&'static str> {
+    pub(crate) fn violation(&self) -> Option<&'static str> {
         let holding = self.processes.iter().filter(|process| self.holds(process)).count();
         (holding + self.pulses.len() > 1).then_some("two holders")
     }
@@ -174,12 +174,12 @@ impl World {
         process.pc == Pc::Holding || (process.releasing && process.stale.is_none())
     }
 
-    pub fn alive(&self, owner: Id) -> bool {
+    pub(crate) fn alive(&self, owner: Id) -> bool {
         self.processes.iter().any(|process| process.id == owner && process.pc != Pc::Crashed)
     }
 
     /// Closes what a process has open; its flocks end with that.
-    pub fn close(&mut self, who: usize) {
+    pub(crate) fn close(&mut self, who: usize) {
         let id = self.processes[who].id;
         self.guards.iter_mut().filter(|guard| guard.flock == Some(id)).for_each(|guard| guard.flock = None);
         self.records
@@ -192,7 +192,7 @@ impl World {
 
     /// The same world without inodes that nothing leads to, numbered in a fixed order:
     /// worlds that nobody can tell apart are one.
-    pub fn canonical(mut self) -> Self {
+    pub(crate) fn canonical(mut self) -> Self {
         let [a, b] = &self.dirs;
         let [p, q] = &self.processes;
         let guards = order([a.guard, b.guard, p.guard, q.guard]);

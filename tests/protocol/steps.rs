@@ -7,7 +7,7 @@ use super::model::{Content, Guard, Id, Mutation, Pc, RecordFile, World};
 const ATTEMPTS: u8 = 3;
 
 /// Every world that can follow.
-pub fn successors(world: &World, mutation: Mutation) -> Vec<(String, Result<World, &'static str>)> {
+pub(crate) fn successors(world: &World, mutation: Mutation) -> Vec<(String, Result<World, &'static str>)> {
     let mut all = Vec::new();
     for who in 0..2 {
         let pc = world.processes[who].pc;

@@ -24,6 +24,7 @@ mod whereabouts;
 pub(crate) use refuse::count;
 
 use super::store::{Store, Where};
+use crate::cli::Lazy;
 use crate::cli::lock::{Busy, Command, Lock, Shared};
 use crate::error::Error;
 use crate::exit::{Status, may_mean_busy};
@@ -44,20 +45,20 @@ pub fn main() -> ExitCode {
         report.json = arguments.shared.json;
         let call = Call { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
         match arguments.command {
-            Command::Run(run) => run::run(call, run),
-            Command::Acquire(acquire) => acquire::acquire(&call, acquire),
-            Command::Release(release) => release::release(&call, release),
-            Command::Verify(verify) => verify::verify(&call, verify),
-            Command::Tick(tick) => tick::tick(&call, &tick),
-            Command::Hold(hold) => hold::hold(&call, &hold),
-            Command::Stop(stop) => stop::stop(&call, &stop),
-            Command::Break(wish) => breaking::break_open(&call, &wish),
-            Command::Shim(shim) => shim::shim(call, &shim),
-            Command::Status(status) => status::status(&call, status),
-            Command::List(list) => list::list(&call, &list.whose),
-            Command::Log(log) => log::log(&call, log),
-            Command::Wait(wait) => wait::until_free(&call, &wait),
-            Command::Where(place) => whereabouts::show(&call, &place),
+            Command::Run(Lazy(run)) => run::run(call, run),
+            Command::Acquire(Lazy(acquire)) => acquire::acquire(&call, acquire),
+            Command::Release(Lazy(release)) => release::release(&call, release),
+            Command::Verify(Lazy(verify)) => verify::verify(&call, verify),
+            Command::Tick(Lazy(tick)) => tick::tick(&call, &tick),
+            Command::Hold(Lazy(hold)) => hold::hold(&call, &hold),
+            Command::Stop(Lazy(stop)) => stop::stop(&call, &stop),
+            Command::Break(Lazy(wish)) => breaking::break_open(&call, &wish),
+            Command::Shim(Lazy(shim)) => shim::shim(call, &shim),
+            Command::Status(Lazy(status)) => status::status(&call, status),
+            Command::List(Lazy(list)) => list::list(&call, &list.whose),
+            Command::Log(Lazy(log)) => log::log(&call, log),
+            Command::Wait(Lazy(wait)) => wait::until_free(&call, &wait),
+            Command::Where(Lazy(place)) => whereabouts::show(&call, &place),
         }
     })
 }

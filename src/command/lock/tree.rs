@@ -45,7 +45,7 @@ pub(super) fn supervise(
 ) -> Result<Status, Error> {
     let token = acquired.record.token;
     match start(call, words, store, name, acquired, status_file, limits) {
-        Ok(tree) => Ok(tree.to_its_end(words, status_file)),
+        Ok(tree) => Ok(tree.until_its_end(words, status_file)),
         Err(error) => {
             // Nothing runs, so nothing holds the lock.
             store.release(name, &Right::Token(token))?;
@@ -169,7 +169,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    fn to_its_end(mut self, words: &[OsString], status_file: &StatusFile) -> Status {
+    fn until_its_end(mut self, words: &[OsString], status_file: &StatusFile) -> Status {
         while !self.is_over() {
             self.keep_limits();
             self.say_who_stays();
