@@ -40,7 +40,10 @@ pub(crate) struct Policy {
 /// One attempt to get the role: remembers what it saw and did.
 pub(crate) struct Siege<'a> {
     policy: &'a Policy,
+    /// Until when to wait; `None` is for ever.
     end: Option<Instant>,
+    /// The same without the time that a holder was given to end.
+    own_end: Option<Instant>,
     /// The tick seen, and since when, on the awake clock.
     tick: Option<(Vec<u8>, u64)>,
     pub(crate) asked: Option<Asked>,
@@ -62,7 +65,7 @@ impl<'a> Siege<'a> {
     pub(crate) fn new(policy: &'a Policy) -> Self {
         // A time so far off that the clock cannot hold it is for ever.
         let end = policy.wait.and_then(|wait| Instant::now().checked_add(wait));
-        Self { policy, end, tick: None, asked: None, due: None, kept: None }
+        Self { policy, end, own_end: end, tick: None, asked: None, due: None, kept: None }
     }
 
     /// What the holder's ticks say, looks of this attempt included.
@@ -101,7 +104,12 @@ impl<'a> Siege<'a> {
             asked.killed = true;
             signal(&asked.process, Signal::KILL)?;
         }
-        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        // The one that was asked is gone and another was faster: that one is waited for only as was said.
+        let replaced = self.asked.as_ref().is_some_and(|asked| {
+            look.pid().is_some_and(|pid| pid != asked.process.pid()) && asked.process.ended().unwrap_or(false)
+        });
+        let end = if replaced { self.own_end } else { self.end };
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return match &self.asked {
                 Some(asked) if look.pid() == Some(asked.process.pid()) => Err(self.still_there(asked)),

@@ -168,9 +168,7 @@ pub(crate) fn takeover(
     ours: Option<&Build>,
     proof: &Proof,
 ) -> Takeover {
-    let Some((payload, silence)) = payload else {
-        return Takeover::CannotTell("its payload cannot be read, so nobody knows who holds it".into());
-    };
+    let Some((payload, silence)) = payload else { return Takeover::CannotTell(doubt(proof)) };
     let stuck = matches!(silence, Silence::Stuck { .. });
     let newer = ours.zip(payload.build().as_ref()).is_some_and(|(ours, theirs)| newer_than(ours, theirs));
     let reason = allowed.iter().copied().find(|reason| match reason {
@@ -180,16 +178,22 @@ pub(crate) fn takeover(
     let Some(reason) = reason else { return Takeover::Keep(refusal(allowed, payload, silence, ours)) };
     match proof {
         Proof::Holder(pid) => Takeover::End(*pid, reason),
-        Proof::NoName => Takeover::CannotTell("its payload names no process".into()),
-        Proof::NotIt(pid) => {
-            Takeover::CannotTell(format!("pid {pid} of its payload does not hold the lock file"))
+        proof => Takeover::CannotTell(doubt(proof)),
+    }
+}
+
+/// Why it is not known who holds the role.
+fn doubt(proof: &Proof) -> String {
+    match proof {
+        Proof::Holder(pid) => format!("the payload of pid {pid} cannot be read"),
+        Proof::NoName => "its payload cannot be read or names no process, so nobody knows whose it is".into(),
+        Proof::NotIt(pid) => format!("pid {pid} of its payload does not hold the lock file"),
+        Proof::Hidden(pid) => {
+            format!("the descriptors of pid {pid} cannot be seen (run this as its user)")
         }
-        Proof::Hidden(pid) => Takeover::CannotTell(format!(
-            "the descriptors of pid {pid} cannot be seen (run this as its user)"
-        )),
         Proof::Several(pids) => {
             let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
-            Takeover::CannotTell(format!("several processes hold the lock file (pids {})", pids.join(", ")))
+            format!("several processes hold the lock file (pids {})", pids.join(", "))
         }
     }
 }

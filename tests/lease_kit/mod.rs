@@ -12,10 +12,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Far more than anything here takes, on a machine that does ten other things.
-pub const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// The program under test, from `ORION_TEST_BIN_DIR` where that is set.
-pub fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     match std::env::var_os("ORION_TEST_BIN_DIR").filter(|dir| !dir.is_empty()) {
         Some(dir) => Path::new(&dir).join("orion-lease"),
         None => PathBuf::from(env!("CARGO_BIN_EXE_orion-lease")),
@@ -23,53 +23,53 @@ pub fn program() -> PathBuf {
 }
 
 /// A directory with a store in it.
-pub struct Scene {
+pub(crate) struct Scene {
     dir: tempfile::TempDir,
-    pub store: PathBuf,
+    pub(crate) store: PathBuf,
 }
 
 impl Scene {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let path = fs::canonicalize(dir.path()).expect("its path");
         Self { store: path.join("journal.db"), dir }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.store.with_file_name(name)
     }
 
-    pub fn lock(&self) -> PathBuf {
+    pub(crate) fn lock(&self) -> PathBuf {
         self.path("journal.db.resident.lock")
     }
 
-    pub fn payload(&self) -> String {
+    pub(crate) fn payload(&self) -> String {
         fs::read_to_string(self.lock()).expect("the payload")
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.payload()).expect("the payload")
     }
 
     /// `orion-lease WORDS` in a process group of its own, so that nothing meant for
     /// it reaches the test.
-    pub fn lease<I: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = I>) -> Command {
+    pub(crate) fn lease<I: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = I>) -> Command {
         let mut command = Command::new(program());
         command.args(words).current_dir(self.dir.path()).process_group(0).stdin(Stdio::null());
         command
     }
 
     /// Runs it to its end.
-    pub fn call<I: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = I>) -> Answer {
+    pub(crate) fn call<I: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = I>) -> Answer {
         Answer::of(self.lease(words).output().expect("orion-lease"))
     }
 
-    pub fn probe(&self) -> Answer {
+    pub(crate) fn probe(&self) -> Answer {
         self.call(["probe", "journal.db"])
     }
 
     /// A resident under `run`: a shell that says its pid and then does as told.
-    pub fn resident(&self, options: &[&str], script: &str) -> Actor {
+    pub(crate) fn resident(&self, options: &[&str], script: &str) -> Actor {
         let mut words = vec!["run"];
         words.extend(options);
         let script = format!("echo $$; {script}");
@@ -79,7 +79,7 @@ impl Scene {
 
     /// A resident of another make: a process that holds the flock and writes this
     /// payload, `PID` in it replaced by its own number, and then sleeps.
-    pub fn stranger(&self, lock: &str, payload: &str, before: &str) -> Actor {
+    pub(crate) fn stranger(&self, lock: &str, payload: &str, before: &str) -> Actor {
         let script = format!(
             "exec 9<>{lock}; flock -n 9 || exit 1; {before} printf %s \"${{1//PID/$$}}\" >{lock}; \
              echo $$; exec sleep 1000"
@@ -92,36 +92,36 @@ impl Scene {
 
 /// What a call gave.
 #[derive(Debug)]
-pub struct Answer {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Answer {
-    pub fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         use std::os::unix::process::ExitStatusExt;
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
         let code = output.status.code().or(output.status.signal().map(|signal| -signal));
         Self { code: code.expect("a status"), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
 /// A process that says "ready" by its first line, which is its pid.
-pub struct Actor {
-    pub child: Child,
+pub(crate) struct Actor {
+    pub(crate) child: Child,
     /// The pid on its first line: of the command where that is not the child.
-    pub pid: u32,
-    pub stdin: Option<ChildStdin>,
+    pub(crate) pid: u32,
+    pub(crate) stdin: Option<ChildStdin>,
     lines: BufReader<ChildStdout>,
 }
 
 impl Actor {
-    pub fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
         let stdin = child.stdin.take();
         let lines = BufReader::new(child.stdout.take().expect("its output"));
@@ -131,24 +131,24 @@ impl Actor {
     }
 
     /// The next line; empty at the end.
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).expect("a line");
         line.trim_end().to_owned()
     }
 
-    pub fn tell(&mut self, line: &str) {
+    pub(crate) fn tell(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("its input");
         writeln!(stdin, "{line}").expect("told");
     }
 
     /// Sends a signal to the child itself.
-    pub fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         send(signal, self.child.id());
     }
 
     /// Waits for the child's end: its status, or minus the signal.
-    pub fn end(&mut self) -> i32 {
+    pub(crate) fn end(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt;
         let end = Instant::now() + LONG;
         loop {
@@ -169,31 +169,58 @@ impl Drop for Actor {
     }
 }
 
+/// A child that does not outlive the test, also when that fails.
+pub(crate) struct Owned(Child);
+
+impl Owned {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("a process"),
+        )
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// Sends a signal to a process that the test has started.
-pub fn send(signal: &str, pid: u32) {
+pub(crate) fn send(signal: &str, pid: u32) {
     let status = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
     assert!(status.expect("kill").success(), "kill -{signal} {pid}");
 }
 
 /// The state letter of a process; `None` when it is gone.
-pub fn state(pid: u32) -> Option<char> {
+pub(crate) fn state(pid: u32) -> Option<char> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text.rsplit(") ").next()?.chars().next()
 }
 
 /// Neither there nor a zombie's remains.
-pub fn is_gone(pid: u32) -> bool {
+pub(crate) fn is_gone(pid: u32) -> bool {
     matches!(state(pid), None | Some('Z' | 'X'))
 }
 
-pub fn parent(pid: u32) -> u32 {
+pub(crate) fn parent(pid: u32) -> u32 {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let rest = text.rsplit(") ").next().expect("fields");
     rest.split(' ').nth(1).expect("ppid").parse().expect("a number")
 }
 
 /// Waits until something is so.
-pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !so() {
         assert!(Instant::now() < end, "waited in vain until {what}");
@@ -202,27 +229,27 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// Between two looks; never "long enough".
-pub fn nap() {
+pub(crate) fn nap() {
     std::thread::sleep(Duration::from_millis(2));
 }
 
 /// Clocks and the boot, as a tick carries them.
-pub fn monotonic_us() -> u64 {
+pub(crate) fn monotonic_us() -> u64 {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).expect("clock");
     u64::try_from(time.tv_sec()).expect("seconds") * 1_000_000
         + u64::try_from(time.tv_nsec()).expect("nanos") / 1000
 }
 
-pub fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("boot id").trim().to_owned()
 }
 
-pub fn rfc3339(time: SystemTime) -> String {
+pub(crate) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_nanos(time).to_string()
 }
 
 /// Fields of a tick that was `awake_ago` seconds ago, for a payload of a stranger.
-pub fn tick_fields(awake_ago: u64) -> String {
+pub(crate) fn tick_fields(awake_ago: u64) -> String {
     let at = rfc3339(SystemTime::now() - Duration::from_secs(awake_ago));
     let monotonic = monotonic_us().saturating_sub(awake_ago * 1_000_000);
     format!(
