@@ -295,4 +295,7 @@ pub(crate) struct Where {
     /// Mark the directory as shared between machines
     #[arg(long)]
     pub(crate) mark_network: bool,
+    /// Make NAME's pulse file and print only its path, for exec {P}<PATH and --pulse-stdin
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["mark_private", "mark_network"])]
+    pub(crate) pulse: Option<OsString>,
 }

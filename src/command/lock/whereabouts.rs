@@ -4,10 +4,15 @@ use super::Call;
 use crate::cli::lock::Where as Args;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
+use crate::model::name::LockName;
+use crate::os::pulse;
 use crate::os::state_dir::{Mark, StateDir, mark};
 use serde_json::json;
 
 pub(super) fn show(call: &Call, args: &Args) -> Result<Status, Error> {
+    if let Some(name) = &args.pulse {
+        return pulse_path(call, &super::name(name)?);
+    }
     let place = call.place().place()?;
     let wanted = match (args.mark_private, args.mark_network) {
         (true, _) => Some(Mark::Private),
@@ -58,6 +63,24 @@ pub(super) fn show(call: &Call, args: &Args) -> Result<Status, Error> {
         text.push_str(&format!("\n  {line}"));
     }
     drop(call.report.data(&text));
+    Ok(Exit::Ok.into())
+}
+
+/// A shell can neither know the directory nor make the file with the right mode.
+fn pulse_path(call: &Call, name: &LockName) -> Result<Status, Error> {
+    let store = call.store()?;
+    let path = store.path().join(format!("{name}.pulse"));
+    drop(
+        pulse::open(store.shelf(), name.as_str())
+            .map_err(|error| Error::io(&path.display().to_string(), &error))?,
+    );
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let printed = if call.report.json {
+        call.report.object(&json!({"name": name.as_str(), "pulse": path}))
+    } else {
+        call.report.data(&path.display().to_string())
+    };
+    printed.map_err(|error| Error::io("stdout", &error))?;
     Ok(Exit::Ok.into())
 }
 
