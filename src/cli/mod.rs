@@ -1,6 +1,8 @@
 //! What can be typed: one file per tool with its clap types, and here what they
 //! share. Parsing never touches the world.
 
+#[cfg(test)]
+mod completions;
 pub(crate) mod ending;
 pub(crate) mod lease;
 pub(crate) mod lock;

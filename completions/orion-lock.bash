@@ -1,0 +1,98 @@
+# bash completion for orion-lock(1); written from its options, see CONTRIBUTING.md.
+# shellcheck shell=bash
+
+# Locks that were ever held in the directory of this command line.
+_orion_lock_names() {
+    local lock state
+    {
+        read -r lock state _
+        [[ $lock == NAME && $state == STATE ]] || return 0
+        while read -r lock _; do
+            printf '%s\n' "$lock"
+        done
+    } < <(orion-lock ${dir:+--dir "$dir"} list 2>/dev/null)
+}
+
+_orion_lock() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+    local at='' dir='' place=0 options='' i word
+    COMPREPLY=()
+    if [[ $cur == = ]]; then
+        cur=''
+    elif [[ $prev == = ]]; then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ $at == run && $place -ge 1 ]]; then
+            place=$((place + 1))
+            continue
+        fi
+        case $at:$word in
+            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :where) at=$word ;;
+            *:--dir | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--since | where:--pulse)
+                i=$((i + 1))
+                [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
+                [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
+                ;;
+            *:-*) ;;
+            *) place=$((place + 1)) ;;
+        esac
+    done
+    if [[ $at != run || $place -lt 2 ]]; then
+        case $at:$prev in
+            where:--pulse)
+                mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur")
+                return
+                ;;
+            status:--user | list:--user | log:--user)
+                mapfile -t COMPREPLY < <(compgen -u -- "$cur")
+                return
+                ;;
+            *:--dir)
+                mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+                return
+                ;;
+            run:--status-file)
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                return
+                ;;
+            acquire:--owner | acquire:--for | release:--owner | verify:--owner | tick:--owner)
+                mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
+                return
+                ;;
+            run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--since)
+                :
+                return
+                ;;
+        esac
+    fi
+    case $at:$place in
+        '':*) options='--dir --json -q --quiet -v --verbose -h --help -V --version' ;;
+        run:0) options='-n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note --dir --json -q --quiet -v --verbose -h --help' ;;
+        acquire:*) options='--owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run --dir --json -q --quiet -v --verbose -h --help' ;;
+        release:*) options='--token --owner --dir --json -q --quiet -v --verbose -h --help' ;;
+        verify:*) options='--token --owner --orphan-ok --dir --json -q --quiet -v --verbose -h --help' ;;
+        tick:*) options='--token --owner --every --dir --json -q --quiet -v --verbose -h --help' ;;
+        status:*) options='--user --all-users --dir --json -q --quiet -v --verbose -h --help' ;;
+        wait:*) options='-w --wait --dir --json -q --quiet -v --verbose -h --help' ;;
+        list:*) options='--user --all-users --dir --json -q --quiet -v --verbose -h --help' ;;
+        hold:*) options='-n --nonblock -w --wait -E --busy-code --note --dir --json -q --quiet -v --verbose -h --help' ;;
+        stop:*) options='--token -w --wait --kill-after --dir --json -q --quiet -v --verbose -h --help' ;;
+        break:*) options='--token --owner-is-alive --yes --dir --json -q --quiet -v --verbose -h --help' ;;
+        log:*) options='--user --all-users -n --lines --since --dir --json -q --quiet -v --verbose -h --help' ;;
+        where:*) options='--mark-private --mark-network --pulse --dir --json -q --quiet -v --verbose -h --help' ;;
+    esac
+    if [[ $cur == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+        return
+    fi
+    case $at:$place in
+        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold stop break log where' -- "$cur") ;;
+        run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | stop:0 | break:0 | log:0) mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur") ;;
+        run:1) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
+        run:*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+    esac
+}
+
+complete -o bashdefault -F _orion_lock orion-lock

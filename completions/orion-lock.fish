@@ -1,0 +1,146 @@
+# fish completion for orion-lock(1); written from its options, see CONTRIBUTING.md.
+
+# Is the cursor in subcommand $argv[1] ("any": in any), behind $argv[2] words of its own ("2-": two or
+# more; none given: where options may stand)?
+function __orion_lock_at
+    set -l words (commandline -opc)
+    set -l sub none
+    set -l place 0
+    set -l skip 0
+    set -l inside 0
+    for word in $words[2..-1]
+        if test $skip = 1
+            set skip 0
+            continue
+        end
+        switch "$sub.$place"
+            case run.0
+            case 'run.*'
+                set inside 1
+        end
+        if test $inside = 1
+            set place (math $place + 1)
+            continue
+        end
+        switch "$sub:$word"
+            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:where
+                set sub $word
+            case '*:--dir' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--since' 'where:--pulse'
+                set skip 1
+            case '*:-*'
+            case '*'
+                set place (math $place + 1)
+        end
+    end
+    switch "$sub.$place"
+            case run.0
+            case 'run.*'
+                set inside 1
+    end
+    test "$argv[1]" = any -o "$sub" = "$argv[1]"; or return 1
+    switch "$argv[2]"
+        case ''
+            test $inside = 0
+        case '*-'
+            test $place -ge (string trim -c - -- $argv[2])
+        case '*'
+            test $place = $argv[2]
+    end
+end
+
+# Locks that were ever held in the directory of this command line.
+function __orion_lock_names
+    set -l words (commandline -opc)
+    set -l dir
+    if set -l at (contains -i -- --dir $words)
+        set dir --dir $words[(math $at + 1)]
+    end
+    set -l lines (orion-lock $dir list 2>/dev/null)
+    string match -q 'NAME *' -- $lines[1]; and string replace -r ' .*' '' -- $lines[2..-1]
+end
+
+complete -c orion-lock -f
+complete -c orion-lock -n '__orion_lock_at none 0' -a run -d 'Take the lock and become the command; the lock ends with it'
+complete -c orion-lock -n '__orion_lock_at none 0' -a acquire -d 'Take the lock for a process that lives on'
+complete -c orion-lock -n '__orion_lock_at none 0' -a release -d 'Give it back'
+complete -c orion-lock -n '__orion_lock_at none 0' -a verify -d 'Is it still mine, and does an owner live? The line before writing results'
+complete -c orion-lock -n '__orion_lock_at none 0' -a tick -d 'Say that work passed here; with --every, that it will again'
+complete -c orion-lock -n '__orion_lock_at none 0' -a status -d 'Who holds it (0 free, 75 held, 76 stuck, 69 cannot tell)'
+complete -c orion-lock -n '__orion_lock_at none 0' -a wait -d 'Wait until it is free, without taking it'
+complete -c orion-lock -n '__orion_lock_at none 0' -a list -d 'Every lock, one row each'
+complete -c orion-lock -n '__orion_lock_at none 0' -a hold -d 'Keep it by hand until Ctrl-C'
+complete -c orion-lock -n '__orion_lock_at none 0' -a stop -d 'End the holder; free nothing'
+complete -c orion-lock -n '__orion_lock_at none 0' -a break -d 'Free it by hand when nobody can tell whether its owner lives'
+complete -c orion-lock -n '__orion_lock_at none 0' -a log -d 'What happened, and why a run was skipped'
+complete -c orion-lock -n '__orion_lock_at none 0' -a where -d 'Which directory, and why that one'
+complete -c orion-lock -n '__orion_lock_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one where names'
+complete -c orion-lock -n '__orion_lock_at any' -l json -d 'Print one JSON object'
+complete -c orion-lock -n '__orion_lock_at any' -s q -l quiet -d 'Say nothing about refusals'
+complete -c orion-lock -n '__orion_lock_at any' -s v -l verbose -d 'Say the evidence'
+complete -c orion-lock -n '__orion_lock_at any' -s h -l help -d 'Print help'
+complete -c orion-lock -n '__orion_lock_at none' -s V -l version -d 'Print version'
+complete -c orion-lock -n '__orion_lock_at run' -s n -l nonblock -d 'Do not wait (the default; accepted for flock lines)'
+complete -c orion-lock -n '__orion_lock_at run' -s w -l wait -x -d 'Wait that long for it: 90s, 10m, 0, or forever'
+complete -c orion-lock -n '__orion_lock_at run' -s E -l busy-code -x -d 'Exit with N instead of 75 when it is held (0: a skip is a success)'
+complete -c orion-lock -n '__orion_lock_at run' -l tree -d 'Stay as the parent, and hold the lock until everything the command started has ended'
+complete -c orion-lock -n '__orion_lock_at run' -l max-run -x -d 'End the command and everything it started after that time (TERM); implies --tree'
+complete -c orion-lock -n '__orion_lock_at run' -l kill-after -x -d 'Kill what is still there that long after the TERM of --max-run'
+complete -c orion-lock -n '__orion_lock_at run' -l replace -d 'End the holder first (TERM), and wait for its end (-w, 30s)'
+complete -c orion-lock -n '__orion_lock_at run' -l owner-only -d 'Do not let what the command leaves behind hold the lock'
+complete -c orion-lock -n '__orion_lock_at run' -l reentrant -d 'Go ahead when an ancestor of ours holds it already'
+complete -c orion-lock -n '__orion_lock_at run' -l status-file -r -F -d 'Write one JSON line per fact there (/dev/fd/3 works)'
+complete -c orion-lock -n '__orion_lock_at run' -l note -x -d 'A word about this run, shown by status'
+complete -c orion-lock -n '__orion_lock_at run 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at run 1' -a '(__fish_complete_command)'
+complete -c orion-lock -n '__orion_lock_at run 2-' -F
+complete -c orion-lock -n '__orion_lock_at acquire' -l owner -x -a '(__fish_complete_pids)' -d 'The owner: a caller of this command, by pid ($$) or by unique name'
+complete -c orion-lock -n '__orion_lock_at acquire' -l for -x -a '(__fish_complete_pids)' -d 'The owner: any process of this user'
+complete -c orion-lock -n '__orion_lock_at acquire' -s n -l nonblock -d 'Do not wait (the default; accepted for flock lines)'
+complete -c orion-lock -n '__orion_lock_at acquire' -s w -l wait -x -d 'Wait that long for it: 90s, 10m, 0, or forever'
+complete -c orion-lock -n '__orion_lock_at acquire' -s E -l busy-code -x -d 'Exit with N instead of 75 when it is held (0: a skip is a success)'
+complete -c orion-lock -n '__orion_lock_at acquire' -l short-lived -d 'Allow a one-shot shell (sh -c) as the owner'
+complete -c orion-lock -n '__orion_lock_at acquire' -l pulse-stdin -d 'Standard input is NAME.pulse: let everything that has it open hold the lock'
+complete -c orion-lock -n '__orion_lock_at acquire' -l note -x -d 'A word about this run, shown by status'
+complete -c orion-lock -n '__orion_lock_at acquire' -l print-token -d 'Print the token'
+complete -c orion-lock -n '__orion_lock_at acquire' -l reentrant -d 'Go ahead when this owner, or an ancestors exported token, holds it already'
+complete -c orion-lock -n '__orion_lock_at acquire' -l dry-run -d 'Only say who would own it'
+complete -c orion-lock -n '__orion_lock_at acquire 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at release' -l token -x -d 'The token that acquire printed'
+complete -c orion-lock -n '__orion_lock_at release' -l owner -x -a '(__fish_complete_pids)' -d 'The owners pid ($$), a caller of this command'
+complete -c orion-lock -n '__orion_lock_at release 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at verify' -l token -x -d 'The token; default: the one that run exported for this name'
+complete -c orion-lock -n '__orion_lock_at verify' -l owner -x -a '(__fish_complete_pids)' -d 'The owner, by pid or unique name'
+complete -c orion-lock -n '__orion_lock_at verify' -l orphan-ok -d 'Fine also when only something the owner started still lives'
+complete -c orion-lock -n '__orion_lock_at verify 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at tick' -l token -x -d 'The token; default: the one that run exported for this name'
+complete -c orion-lock -n '__orion_lock_at tick' -l owner -x -a '(__fish_complete_pids)' -d 'The owner, by pid or unique name'
+complete -c orion-lock -n '__orion_lock_at tick' -l every -x -d 'Promise the next tick within that time (0: promise nothing any more)'
+complete -c orion-lock -n '__orion_lock_at tick 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at status' -l user -x -a '(__fish_complete_users)' -d 'Another users locks'
+complete -c orion-lock -n '__orion_lock_at status' -l all-users -d 'Every users locks'
+complete -c orion-lock -n '__orion_lock_at status 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at wait' -s w -l wait -x -d 'At most that long (90s, 10m, 0); without it, for ever'
+complete -c orion-lock -n '__orion_lock_at wait 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at list' -l user -x -a '(__fish_complete_users)' -d 'Another users locks'
+complete -c orion-lock -n '__orion_lock_at list' -l all-users -d 'Every users locks'
+complete -c orion-lock -n '__orion_lock_at hold' -s n -l nonblock -d 'Do not wait (the default; accepted for flock lines)'
+complete -c orion-lock -n '__orion_lock_at hold' -s w -l wait -x -d 'Wait that long for it: 90s, 10m, 0, or forever'
+complete -c orion-lock -n '__orion_lock_at hold' -s E -l busy-code -x -d 'Exit with N instead of 75 when it is held (0: a skip is a success)'
+complete -c orion-lock -n '__orion_lock_at hold' -l note -x -d 'A word about why, shown by status'
+complete -c orion-lock -n '__orion_lock_at hold 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at stop' -l token -x -d 'The token of the holder that is meant'
+complete -c orion-lock -n '__orion_lock_at stop' -s w -l wait -x -d 'Wait that long for its end (default: 30s, with --kill-after 30s more than that)'
+complete -c orion-lock -n '__orion_lock_at stop' -l kill-after -x -d 'Kill what is still there that long after the TERM'
+complete -c orion-lock -n '__orion_lock_at stop 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at break' -l token -x -d 'The token of the record that is meant'
+complete -c orion-lock -n '__orion_lock_at break' -l owner-is-alive -d 'Also when its owner is proved to live; nothing is ended'
+complete -c orion-lock -n '__orion_lock_at break' -l yes -d 'Do not ask'
+complete -c orion-lock -n '__orion_lock_at break 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at log' -l user -x -a '(__fish_complete_users)' -d 'Another users locks'
+complete -c orion-lock -n '__orion_lock_at log' -l all-users -d 'Every users locks'
+complete -c orion-lock -n '__orion_lock_at log' -s n -l lines -x -d 'Only the last N'
+complete -c orion-lock -n '__orion_lock_at log' -l since -x -d 'Only what is younger'
+complete -c orion-lock -n '__orion_lock_at log 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at where' -l mark-private -d 'Mark the directory as used by one container at a time'
+complete -c orion-lock -n '__orion_lock_at where' -l mark-network -d 'Mark the directory as shared between machines'
+complete -c orion-lock -n '__orion_lock_at where' -l pulse -x -a '(__orion_lock_names)' -d 'Make NAMEs pulse file and print only its path, for exec {P}<PATH and --pulse-stdin'

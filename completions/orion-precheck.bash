@@ -1,0 +1,61 @@
+# bash completion for orion-precheck(1); written from its options, see CONTRIBUTING.md.
+# shellcheck shell=bash
+
+# Locks that were ever held in the directory of this command line.
+_orion_precheck_names() {
+    local lock state
+    {
+        read -r lock state _
+        [[ $lock == NAME && $state == STATE ]] || return 0
+        while read -r lock _; do
+            printf '%s\n' "$lock"
+        done
+    } < <(orion-lock ${dir:+--dir "$dir"} list 2>/dev/null)
+}
+
+_orion_precheck() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+    local at='' dir='' place=0 options='' i word
+    COMPREPLY=()
+    if [[ $cur == = ]]; then
+        cur=''
+    elif [[ $prev == = ]]; then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        case $at:$word in
+            *:--dir | *:--deadline | *:-E | *:--busy-code)
+                i=$((i + 1))
+                [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
+                [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
+                ;;
+            *:-*) ;;
+            *) place=$((place + 1)) ;;
+        esac
+    done
+    if [[ -n $prev ]]; then
+        case $at:$prev in
+            *:--dir)
+                mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+                return
+                ;;
+            *:--deadline | *:-E | *:--busy-code)
+                :
+                return
+                ;;
+        esac
+    fi
+    case $at:$place in
+        '':*) options='--dir --deadline -E --busy-code --observe --dry-run --strict --json -q --quiet -v --verbose -h --help -V --version' ;;
+    esac
+    if [[ $cur == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+        return
+    fi
+    case $at:$place in
+        :*) mapfile -t COMPREPLY < <(compgen -W "$(_orion_precheck_names)" -- "$cur") ;;
+    esac
+}
+
+complete -o bashdefault -F _orion_precheck orion-precheck

@@ -1,0 +1,66 @@
+# fish completion for orion-precheck(1); written from its options, see CONTRIBUTING.md.
+
+# Is the cursor in subcommand $argv[1] ("any": in any), behind $argv[2] words of its own ("2-": two or
+# more; none given: where options may stand)?
+function __orion_precheck_at
+    set -l words (commandline -opc)
+    set -l sub none
+    set -l place 0
+    set -l skip 0
+    set -l inside 0
+    for word in $words[2..-1]
+        if test $skip = 1
+            set skip 0
+            continue
+        end
+        switch "$sub.$place"
+        end
+        if test $inside = 1
+            set place (math $place + 1)
+            continue
+        end
+        switch "$sub:$word"
+            case '*:--dir' '*:--deadline' '*:-E' '*:--busy-code'
+                set skip 1
+            case '*:-*'
+            case '*'
+                set place (math $place + 1)
+        end
+    end
+    switch "$sub.$place"
+    end
+    test "$argv[1]" = any -o "$sub" = "$argv[1]"; or return 1
+    switch "$argv[2]"
+        case ''
+            test $inside = 0
+        case '*-'
+            test $place -ge (string trim -c - -- $argv[2])
+        case '*'
+            test $place = $argv[2]
+    end
+end
+
+# Locks that were ever held in the directory of this command line.
+function __orion_precheck_names
+    set -l words (commandline -opc)
+    set -l dir
+    if set -l at (contains -i -- --dir $words)
+        set dir --dir $words[(math $at + 1)]
+    end
+    set -l lines (orion-lock $dir list 2>/dev/null)
+    string match -q 'NAME *' -- $lines[1]; and string replace -r ' .*' '' -- $lines[2..-1]
+end
+
+complete -c orion-precheck -f
+complete -c orion-precheck -n '__orion_precheck_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one orion-lock where names'
+complete -c orion-precheck -n '__orion_precheck_at any' -l deadline -x -d 'Go ahead when there is no answer by then'
+complete -c orion-precheck -n '__orion_precheck_at any' -s E -l busy-code -x -d 'Exit with N instead of 75 (not 0: there is --observe)'
+complete -c orion-precheck -n '__orion_precheck_at any' -l observe -d 'Always exit 0, and log what would have been said'
+complete -c orion-precheck -n '__orion_precheck_at any' -l dry-run -d 'Change nothing: no log, and nothing is reaped'
+complete -c orion-precheck -n '__orion_precheck_at any' -l strict -d 'Let the code of a problem through, to test a configuration by hand'
+complete -c orion-precheck -n '__orion_precheck_at any' -l json -d 'Print one JSON object'
+complete -c orion-precheck -n '__orion_precheck_at any' -s q -l quiet -d 'Say nothing about skips'
+complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Say the evidence, and which names were never held here'
+complete -c orion-precheck -n '__orion_precheck_at any' -s h -l help -d 'Print help'
+complete -c orion-precheck -n '__orion_precheck_at any' -s V -l version -d 'Print version'
+complete -c orion-precheck -n '__orion_precheck_at none 0-' -a '(__orion_precheck_names)'
