@@ -69,19 +69,19 @@ _orion_lock() {
     fi
     case $at:$place in
         '':*) options='--dir --json -q --quiet -v --verbose -h --help -V --version' ;;
-        run:0) options='-n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note --dir --json -q --quiet -v --verbose -h --help' ;;
-        acquire:*) options='--owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run --dir --json -q --quiet -v --verbose -h --help' ;;
-        release:*) options='--token --owner --dir --json -q --quiet -v --verbose -h --help' ;;
-        verify:*) options='--token --owner --orphan-ok --dir --json -q --quiet -v --verbose -h --help' ;;
-        tick:*) options='--token --owner --every --dir --json -q --quiet -v --verbose -h --help' ;;
-        status:*) options='--user --all-users --dir --json -q --quiet -v --verbose -h --help' ;;
-        wait:*) options='-w --wait --dir --json -q --quiet -v --verbose -h --help' ;;
-        list:*) options='--user --all-users --dir --json -q --quiet -v --verbose -h --help' ;;
-        hold:*) options='-n --nonblock -w --wait -E --busy-code --note --dir --json -q --quiet -v --verbose -h --help' ;;
-        stop:*) options='--token -w --wait --kill-after --dir --json -q --quiet -v --verbose -h --help' ;;
-        break:*) options='--token --owner-is-alive --yes --dir --json -q --quiet -v --verbose -h --help' ;;
-        log:*) options='--user --all-users -n --lines --since --dir --json -q --quiet -v --verbose -h --help' ;;
-        where:*) options='--mark-private --mark-network --pulse --dir --json -q --quiet -v --verbose -h --help' ;;
+        run:0) options='--dir --json -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note -h --help' ;;
+        acquire:*) options='--dir --json -q --quiet -v --verbose --owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
+        release:*) options='--dir --json -q --quiet -v --verbose --token --owner -h --help' ;;
+        verify:*) options='--dir --json -q --quiet -v --verbose --token --owner --orphan-ok -h --help' ;;
+        tick:*) options='--dir --json -q --quiet -v --verbose --token --owner --every -h --help' ;;
+        status:*) options='--dir --json -q --quiet -v --verbose --user --all-users -h --help' ;;
+        wait:*) options='--dir --json -q --quiet -v --verbose -w --wait -h --help' ;;
+        list:*) options='--dir --json -q --quiet -v --verbose --user --all-users -h --help' ;;
+        hold:*) options='--dir --json -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --note -h --help' ;;
+        stop:*) options='--dir --json -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
+        break:*) options='--dir --json -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
+        log:*) options='--dir --json -q --quiet -v --verbose --user --all-users -n --lines --since -h --help' ;;
+        where:*) options='--dir --json -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

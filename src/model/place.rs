@@ -64,7 +64,7 @@ pub(crate) fn choose(choices: &Choices) -> Result<Place, String> {
     }
     if let Some(path) = &choices.variable {
         if !path.is_absolute() {
-            return Err(format!("ORION_DIR is not an absolute path: {}", path.display()));
+            return Err(format!("the path in ORION_DIR is not absolute: {}", path.display()));
         }
         return Ok(Place { path: path.clone(), rule: Rule::Variable, overruled: false });
     }
