@@ -11,5 +11,6 @@ pub(crate) mod observation;
 pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod stamp;
+pub(crate) mod terminal;
 pub(crate) mod time;
 pub(crate) mod token;

@@ -1,5 +1,6 @@
 //! Every system call of the crate. Facts out, actions in; no decisions.
 
+pub(crate) mod call;
 pub(crate) mod child;
 pub(crate) mod clock;
 pub(crate) mod dir;
@@ -13,11 +14,14 @@ pub(crate) mod inotify;
 pub(crate) mod log_file;
 pub(crate) mod mask;
 pub(crate) mod observe;
+pub(crate) mod pins;
 pub(crate) mod proc;
 pub(crate) mod process;
+pub(crate) mod pty;
 pub(crate) mod pulse;
 pub(crate) mod queue;
 pub(crate) mod record_file;
+pub(crate) mod session;
 pub(crate) mod signals;
 pub(crate) mod state_dir;
 pub(crate) mod store;

@@ -5,3 +5,4 @@ pub(crate) mod limits;
 pub(crate) mod liveness;
 pub(crate) mod owner;
 pub(crate) mod ownership;
+pub(crate) mod reap;

@@ -1,0 +1,336 @@
+//! May this terminal be closed? One ladder for every runner, cheap rungs first;
+//! the first one missed keeps the terminal and names the reason. Where a dearer
+//! fact is needed the answer is a question, so that nothing is asked in vain.
+
+use crate::model::duration;
+use crate::model::terminal::{Activity, Again, Belongs, Idle, Member, Processes, Terminal};
+use crate::model::time::WallTime;
+use std::time::Duration;
+
+/// Output that comes this long after an idle mark ends the mark: a prompt is still
+/// painted after the hook, a turn is longer (design 7).
+const MARK_GRACE: Duration = Duration::from_secs(30);
+/// Clocks of terminals round up to eight seconds (tty_io.c); more than that lies in the future.
+const CLOCK_SLACK: Duration = Duration::from_secs(9);
+/// A mark older than the process it stands on, beyond the rounding of both.
+const START_SLACK: Duration = Duration::from_secs(2);
+/// Processor time of an idle terminal UI in one second, clock ticks.
+const IDLE_TICKS: u64 = 5;
+
+/// Why a terminal stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    NoRun,
+    OtherAutomation,
+    TagNotOurs,
+    AmbiguousName,
+    Starting,
+    Resumed,
+    OwnTerminal,
+    DeadPane,
+    Busy,
+    Question,
+    NotIdle,
+    MarkStale,
+    NewestReuse,
+    Young,
+    NoClock,
+    NotSilent,
+    Stopped,
+    Unreadable,
+    Changed,
+    Deadline,
+    CloseFailed,
+}
+
+impl Reason {
+    /// Every reason, in the order of the ladder.
+    pub(crate) const ALL: [Self; 21] = [
+        Self::NoRun,
+        Self::OtherAutomation,
+        Self::TagNotOurs,
+        Self::AmbiguousName,
+        Self::Starting,
+        Self::Resumed,
+        Self::OwnTerminal,
+        Self::DeadPane,
+        Self::Busy,
+        Self::Question,
+        Self::NotIdle,
+        Self::MarkStale,
+        Self::NewestReuse,
+        Self::Young,
+        Self::NoClock,
+        Self::NotSilent,
+        Self::Stopped,
+        Self::Unreadable,
+        Self::Changed,
+        Self::Deadline,
+        Self::CloseFailed,
+    ];
+
+    /// The word in the output, in JSON and in the manual.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::NoRun => "no-run",
+            Self::OtherAutomation => "other-automation",
+            Self::TagNotOurs => "tag-not-ours",
+            Self::AmbiguousName => "ambiguous-name",
+            Self::Starting => "starting",
+            Self::Resumed => "resumed",
+            Self::OwnTerminal => "own-terminal",
+            Self::DeadPane => "dead-pane",
+            Self::Busy => "busy",
+            Self::Question => "question",
+            Self::NotIdle => "not-idle",
+            Self::MarkStale => "mark-stale",
+            Self::NewestReuse => "newest-reuse",
+            Self::Young => "young",
+            Self::NoClock => "no-clock",
+            Self::NotSilent => "not-silent",
+            Self::Stopped => "stopped",
+            Self::Unreadable => "unreadable",
+            Self::Changed => "changed",
+            Self::Deadline => "deadline",
+            Self::CloseFailed => "close-failed",
+        }
+    }
+}
+
+/// A kept terminal's reason with what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    pub(crate) reason: Reason,
+    pub(crate) evidence: String,
+}
+
+impl Keep {
+    pub(crate) fn new(reason: Reason, evidence: impl Into<String>) -> Self {
+        Self { reason, evidence: evidence.into() }
+    }
+}
+
+/// A fact the ladder needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Idle,
+    Processes,
+    Again,
+}
+
+/// What is to be done with a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Keep(Keep),
+    Ask(Ask),
+    Close,
+}
+
+/// What the person asked for, and the moment it is judged at.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    pub(crate) now: WallTime,
+    /// The silence and the age a run must have.
+    pub(crate) idle: Duration,
+    pub(crate) close_newest: bool,
+    /// Names of processes that belong to an idle agent (`--resident`).
+    pub(crate) residents: Vec<String>,
+}
+
+/// Judges one terminal. Pure.
+pub(crate) fn judge(terminal: &Terminal, policy: &Policy) -> Verdict {
+    match ladder(terminal, policy) {
+        Ok(()) => Verdict::Close,
+        Err(Miss::Keep(keep)) => Verdict::Keep(keep),
+        Err(Miss::Ask(ask)) => Verdict::Ask(ask),
+    }
+}
+
+/// Is the runner's proof there that a run of a named automation is at work?
+pub(crate) fn proves_busy(terminal: &Terminal, policy: &Policy) -> bool {
+    belongs(terminal).is_ok()
+        && !terminal.dead
+        && (matches!(terminal.idle, Idle::Busy(_))
+            || matches!(processes(terminal, policy), Err(Miss::Keep(Keep { reason: Reason::Busy, .. }))))
+}
+
+enum Miss {
+    Keep(Keep),
+    Ask(Ask),
+}
+
+fn keep<T>(reason: Reason, evidence: impl Into<String>) -> Result<T, Miss> {
+    Err(Miss::Keep(Keep::new(reason, evidence)))
+}
+
+fn ladder(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+    belongs(terminal)?;
+    if terminal.own {
+        return keep(Reason::OwnTerminal, "this reaper runs in it");
+    }
+    if terminal.dead {
+        return keep(Reason::DeadPane, "its process has ended, so nothing proves whose it was");
+    }
+    let idle_is_known = terminal.idle != Idle::NotAsked;
+    if idle_is_known {
+        idle(terminal)?;
+    }
+    if terminal.newest_of_reuse && !policy.close_newest {
+        return keep(Reason::NewestReuse, "the next run of its automation uses it; --close-newest closes it");
+    }
+    old_enough(terminal, policy)?;
+    silent(terminal, policy)?;
+    if !idle_is_known {
+        return Err(Miss::Ask(Ask::Idle));
+    }
+    processes(terminal, policy)?;
+    match &terminal.again {
+        Again::NotAsked => Err(Miss::Ask(Ask::Again)),
+        Again::Same => Ok(()),
+        Again::Changed(what) => keep(Reason::Changed, what),
+        Again::Unreadable(why) => keep(Reason::Unreadable, why),
+    }
+}
+
+/// First condition: a run of a named automation, by an exact join.
+fn belongs(terminal: &Terminal) -> Result<(), Miss> {
+    match &terminal.belongs {
+        Belongs::Named(_) => Ok(()),
+        Belongs::Other(name) => keep(Reason::OtherAutomation, name),
+        Belongs::NoRun => keep(Reason::NoRun, "no run of an automation is known for it"),
+        Belongs::NotItsOwn(why) => keep(Reason::TagNotOurs, why),
+        Belongs::Ambiguous(why) => keep(Reason::AmbiguousName, why),
+        Belongs::Starting(why) => keep(Reason::Starting, why),
+        Belongs::Resumed(why) => keep(Reason::Resumed, why),
+        Belongs::Unreadable(why) => keep(Reason::Unreadable, why),
+    }
+}
+
+/// Second condition: the runner, or the agent's own mark, says idle.
+fn idle(terminal: &Terminal) -> Result<(), Miss> {
+    match &terminal.idle {
+        Idle::Yes(_) => Ok(()),
+        Idle::MarkedAt(at) => mark_holds(terminal, *at),
+        Idle::Busy(why) => keep(Reason::Busy, why),
+        Idle::Question(why) => keep(Reason::Question, why),
+        Idle::No(why) => keep(Reason::NotIdle, why),
+        Idle::Unreadable(why) => keep(Reason::Unreadable, why),
+        Idle::NotAsked => Err(Miss::Ask(Ask::Idle)),
+    }
+}
+
+/// A mark stands for one process and for the silence after it.
+fn mark_holds(terminal: &Terminal, at: WallTime) -> Result<(), Miss> {
+    if terminal.started.is_some_and(|started| later(started, at) > START_SLACK) {
+        return keep(Reason::MarkStale, "marked idle before this process began");
+    }
+    let Some(printed) = terminal.output.printed_by else {
+        return keep(Reason::NoClock, &terminal.output.source);
+    };
+    let late = later(printed, at);
+    if late > MARK_GRACE {
+        let late = duration::show(late);
+        return keep(Reason::MarkStale, format!("something was printed up to {late} after its idle mark"));
+    }
+    Ok(())
+}
+
+fn old_enough(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+    let Some(started) = terminal.started else {
+        return keep(Reason::Unreadable, "the start of its run is not known");
+    };
+    let age = started.age(policy.now).unwrap_or_default();
+    if age < policy.idle {
+        return keep(Reason::Young, format!("began {} ago", duration::show(age)));
+    }
+    Ok(())
+}
+
+/// Third condition: nothing printed, and nobody typing, for the whole time.
+fn silent(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+    let Some(moved) = terminal.output.moved else {
+        return keep(Reason::NoClock, &terminal.output.source);
+    };
+    if later(moved, policy.now) > CLOCK_SLACK {
+        return keep(Reason::NoClock, format!("{} lies in the future", terminal.output.source));
+    }
+    let age = moved.age(policy.now).unwrap_or_default();
+    if age < policy.idle {
+        return keep(
+            Reason::NotSilent,
+            format!("silent for {} ({})", duration::show(age), terminal.output.source),
+        );
+    }
+    Ok(())
+}
+
+fn processes(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+    match &terminal.processes {
+        Processes::NotAsked => Err(Miss::Ask(Ask::Processes)),
+        Processes::Unmapped => Ok(()),
+        Processes::Unreadable(why) => keep(Reason::Unreadable, why),
+        Processes::Seen(activity) => quiet(activity, terminal, policy),
+    }
+}
+
+/// /proc can prove busy, never idle (runners 5.2): every rung here is a veto.
+fn quiet(activity: &Activity, terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+    let alive = || activity.members.iter().filter(|member| !matches!(member.state, 'Z' | 'X' | 'x'));
+    if let Some(member) = alive().find(|member| matches!(member.state, 'T' | 't')) {
+        return keep(Reason::Stopped, format!("{} is stopped", name(member)));
+    }
+    if let Some(member) = alive().find(|member| member.state == 'D') {
+        return keep(Reason::Busy, format!("{} is in the middle of input or output", name(member)));
+    }
+    // -1 is a terminal nobody has in the foreground: its processes are going or gone elsewhere.
+    if activity.foreground != activity.own_group {
+        return keep(
+            Reason::Busy,
+            format!("process group {} has the terminal, not the agent's own", activity.foreground),
+        );
+    }
+    let spent: u64 = alive().map(|member| member.cpu_ticks).sum();
+    if spent > IDLE_TICKS {
+        let most = alive().max_by_key(|member| member.cpu_ticks).map(name).unwrap_or_default();
+        return keep(
+            Reason::Busy,
+            format!("uses the processor ({spent} ticks in the sample, most by {most})"),
+        );
+    }
+    if let Some(member) = alive().find(|member| member.wrote.is_some_and(|bytes| bytes > 0)) {
+        return keep(Reason::Busy, format!("{} is writing", name(member)));
+    }
+    let young = |member: &&Member| !member.leader && !resident(member, terminal, policy);
+    if let Some(member) = alive().find(young) {
+        return keep(
+            Reason::Busy,
+            format!(
+                "{} still runs, begun less than {} before the last output (a helper that always runs: --resident {})",
+                name(member),
+                duration::show(policy.idle),
+                member.comm
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Was this descendant there long before the agent fell silent, or declared to belong to it?
+fn resident(member: &Member, terminal: &Terminal, policy: &Policy) -> bool {
+    let threshold = u64::try_from(policy.idle.as_millis()).unwrap_or(u64::MAX);
+    let last = terminal.output.printed_by.map_or(0, |at| at.0.saturating_sub(threshold));
+    policy.residents.iter().any(|name| *name == member.comm) || member.started.0 < last
+}
+
+fn name(member: &Member) -> String {
+    format!("pid {} ({})", member.pid, member.comm)
+}
+
+/// How much later `a` is than `b`; zero if it is not.
+fn later(a: WallTime, b: WallTime) -> Duration {
+    b.age(a).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "reap_tests.rs"]
+mod tests;
