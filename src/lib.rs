@@ -14,6 +14,7 @@ pub mod lease;
 pub(crate) mod model;
 pub(crate) mod os;
 pub(crate) mod report;
+pub(crate) mod runner;
 pub(crate) mod verdict;
 
 pub use command::lease::main as lease_main;

@@ -173,7 +173,7 @@ fn ladder(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
     }
     let idle_is_known = terminal.idle != Idle::NotAsked;
     if idle_is_known {
-        idle(terminal)?;
+        idle(terminal, policy)?;
     }
     if terminal.newest_of_reuse && !policy.close_newest {
         return keep(Reason::NewestReuse, "the next run of its automation uses it; --close-newest closes it");
@@ -207,10 +207,10 @@ fn belongs(terminal: &Terminal) -> Result<(), Miss> {
 }
 
 /// Second condition: the runner, or the agent's own mark, says idle.
-fn idle(terminal: &Terminal) -> Result<(), Miss> {
+fn idle(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
     match &terminal.idle {
         Idle::Yes(_) => Ok(()),
-        Idle::MarkedAt(at) => mark_holds(terminal, *at),
+        Idle::MarkedAt(at) => mark_holds(terminal, *at, policy),
         Idle::Busy(why) => keep(Reason::Busy, why),
         Idle::Question(why) => keep(Reason::Question, why),
         Idle::No(why) => keep(Reason::NotIdle, why),
@@ -220,7 +220,10 @@ fn idle(terminal: &Terminal) -> Result<(), Miss> {
 }
 
 /// A mark stands for one process and for the silence after it.
-fn mark_holds(terminal: &Terminal, at: WallTime) -> Result<(), Miss> {
+fn mark_holds(terminal: &Terminal, at: WallTime, policy: &Policy) -> Result<(), Miss> {
+    if later(at, policy.now) > START_SLACK {
+        return keep(Reason::MarkStale, "its idle mark lies in the future");
+    }
     if terminal.started.is_some_and(|started| later(started, at) > START_SLACK) {
         return keep(Reason::MarkStale, "marked idle before this process began");
     }

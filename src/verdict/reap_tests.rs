@@ -86,6 +86,7 @@ fn one_missing_condition_or_one_veto_keeps_with_its_word() {
         ("unreadable", changed(|t| t.idle = Idle::Unreadable(text()))),
         ("mark-stale", changed(|t| t.idle = Idle::MarkedAt(at(1231)))),
         ("mark-stale", changed(|t| t.idle = Idle::MarkedAt(at(3700)))),
+        ("mark-stale", changed(|t| t.idle = Idle::MarkedAt(WallTime(NOW + 3_000)))),
         ("no-clock", changed(|t| t.output.printed_by = None)),
         ("newest-reuse", changed(|t| t.newest_of_reuse = true)),
         ("young", changed(|t| (t.started, t.idle) = (Some(at(599)), Idle::Yes(text())))),
