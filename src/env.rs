@@ -18,19 +18,19 @@ pub(crate) mod name {
     pub(crate) const LOCK_TOKEN: &str = "ORION_LOCK_TOKEN";
     /// Exported by `orion-lock run`: every lock held on the way down, `a:1 b:2`, outermost first.
     pub(crate) const LOCKS: &str = "ORION_LOCKS";
-    pub const LOCKS: &str = "ORION_LOCKS";
     /// Set by tmux in its panes: socket, server's pid, session, with commas between.
-    pub const TMUX: &str = "TMUX";
+    pub(crate) const TMUX: &str = "TMUX";
     /// Set by tmux in its panes: the pane's id.
-    pub const TMUX_PANE: &str = "TMUX_PANE";
+    pub(crate) const TMUX_PANE: &str = "TMUX_PANE";
     /// Orca's own name for its command line (WSL sessions).
-    pub const ORCA_CLI_COMMAND: &str = "ORCA_CLI_COMMAND";
+    pub(crate) const ORCA_CLI_COMMAND: &str = "ORCA_CLI_COMMAND";
     /// A developer's checkout of Orca: its command line is `orca-dev`.
-    pub const ORCA_DEV_REPO_ROOT: &str = "ORCA_DEV_REPO_ROOT";
+    pub(crate) const ORCA_DEV_REPO_ROOT: &str = "ORCA_DEV_REPO_ROOT";
     /// Set by Orca in its terminals: tab and pane.
-    pub const ORCA_PANE_KEY: &str = "ORCA_PANE_KEY";
+    pub(crate) const ORCA_PANE_KEY: &str = "ORCA_PANE_KEY";
     /// Any of these sends Orca's command line to another machine.
-    pub const ORCA_ELSEWHERE: [&str; 3] = ["ORCA_ENVIRONMENT", "ORCA_PAIRING_CODE", "ORCA_REMOTE_PAIRING"];
+    pub(crate) const ORCA_ELSEWHERE: [&str; 3] =
+        ["ORCA_ENVIRONMENT", "ORCA_PAIRING_CODE", "ORCA_REMOTE_PAIRING"];
 }
 
 /// The value of a variable; `None` when unset or empty.

@@ -20,3 +20,4 @@ pub(crate) mod verdict;
 pub use command::lease::main as lease_main;
 pub use command::lock::main as lock_main;
 pub use command::precheck::main as precheck_main;
+pub use command::reap::main as reap_main;

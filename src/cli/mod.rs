@@ -7,6 +7,7 @@ pub(crate) mod ending;
 pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod precheck;
+pub(crate) mod reap;
 
 use crate::error::Error;
 use crate::model::duration;

@@ -6,5 +6,6 @@ pub(crate) mod frame;
 pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod precheck;
+pub(crate) mod reap;
 pub(crate) mod store;
 pub(crate) mod tell;

@@ -106,7 +106,7 @@ pub(crate) enum Closing {
 }
 
 /// A program that keeps terminals. No text it gives is escaped.
-pub(crate) trait Runner {
+pub(crate) trait Runner: Send {
     /// For people: which runner, and which of several servers.
     fn label(&self) -> String;
 

@@ -154,6 +154,57 @@ pub(crate) fn proves_busy(terminal: &Terminal, policy: &Policy) -> bool {
             || matches!(processes(terminal, policy), Err(Miss::Keep(Keep { reason: Reason::Busy, .. }))))
 }
 
+/// One rung of the ladder, for a person: does it hold, and what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub(crate) name: &'static str,
+    /// `None`: not asked, because a cheaper one was missed.
+    pub(crate) holds: Option<bool>,
+    pub(crate) evidence: String,
+}
+
+/// Every condition and veto with its evidence, those behind a missed one too.
+pub(crate) fn explain(terminal: &Terminal, policy: &Policy) -> Vec<Condition> {
+    let since = |at: Option<WallTime>| at.and_then(|at| at.age(policy.now)).unwrap_or_default();
+    let idle_text = match &terminal.idle {
+        Idle::MarkedAt(at) => format!("marked idle {} ago", duration::show(since(Some(*at)))),
+        Idle::Yes(text) => text.clone(),
+        _ => String::new(),
+    };
+    let silent_text =
+        format!("for {} ({})", duration::show(since(terminal.output.moved)), terminal.output.source);
+    let processes_text = match &terminal.processes {
+        Processes::Seen(activity) => format!("{}, all quiet", activity.members.len()),
+        _ => "none is known for it".to_owned(),
+    };
+    let belongs_text = match &terminal.belongs {
+        Belongs::Named(name) => format!("a run of {name}"),
+        _ => String::new(),
+    };
+    let rungs: [(&'static str, Result<(), Miss>, String); 8] = [
+        ("belongs", belongs(terminal), belongs_text),
+        ("not our own", not_own(terminal), String::new()),
+        ("idle", alive(terminal).and_then(|()| idle(terminal, policy)), idle_text),
+        ("not next", not_next(terminal, policy), String::new()),
+        (
+            "old enough",
+            old_enough(terminal, policy),
+            format!("began {} ago", duration::show(since(terminal.started))),
+        ),
+        ("silent", silent(terminal, policy), silent_text),
+        ("processes", processes(terminal, policy), processes_text),
+        ("second look", same_again(terminal), "unchanged".to_owned()),
+    ];
+    rungs
+        .into_iter()
+        .map(|(name, result, text)| match result {
+            Ok(()) => Condition { name, holds: Some(true), evidence: text },
+            Err(Miss::Ask(_)) => Condition { name, holds: None, evidence: "not asked".to_owned() },
+            Err(Miss::Keep(keep)) => Condition { name, holds: Some(false), evidence: keep.evidence },
+        })
+        .collect()
+}
+
 enum Miss {
     Keep(Keep),
     Ask(Ask),
@@ -165,25 +216,42 @@ fn keep<T>(reason: Reason, evidence: impl Into<String>) -> Result<T, Miss> {
 
 fn ladder(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
     belongs(terminal)?;
-    if terminal.own {
-        return keep(Reason::OwnTerminal, "this reaper runs in it");
-    }
-    if terminal.dead {
-        return keep(Reason::DeadPane, "its process has ended, so nothing proves whose it was");
-    }
+    not_own(terminal)?;
+    alive(terminal)?;
     let idle_is_known = terminal.idle != Idle::NotAsked;
     if idle_is_known {
         idle(terminal, policy)?;
     }
-    if terminal.newest_of_reuse && !policy.close_newest {
-        return keep(Reason::NewestReuse, "the next run of its automation uses it; --close-newest closes it");
-    }
+    not_next(terminal, policy)?;
     old_enough(terminal, policy)?;
     silent(terminal, policy)?;
     if !idle_is_known {
         return Err(Miss::Ask(Ask::Idle));
     }
     processes(terminal, policy)?;
+    same_again(terminal)
+}
+
+fn not_own(terminal: &Terminal) -> Result<(), Miss> {
+    if terminal.own { keep(Reason::OwnTerminal, "this reaper runs in it") } else { Ok(()) }
+}
+
+fn alive(terminal: &Terminal) -> Result<(), Miss> {
+    if terminal.dead {
+        return keep(Reason::DeadPane, "its process has ended, so nothing proves whose it was");
+    }
+    Ok(())
+}
+
+fn not_next(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+    if terminal.newest_of_reuse && !policy.close_newest {
+        return keep(Reason::NewestReuse, "the next run of its automation uses it; --close-newest closes it");
+    }
+    Ok(())
+}
+
+/// The look immediately before the close.
+fn same_again(terminal: &Terminal) -> Result<(), Miss> {
     match &terminal.again {
         Again::NotAsked => Err(Miss::Ask(Ask::Again)),
         Again::Same => Ok(()),

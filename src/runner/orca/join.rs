@@ -4,10 +4,12 @@
 use crate::model::terminal::Belongs;
 use crate::model::time::WallTime;
 use serde_json::Value;
+use std::time::Duration;
 
 /// A run of an automation that was named.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
+    pub(super) automation_id: String,
     pub(super) automation: String,
     pub(super) ambiguous: bool,
     /// Its terminal is the next run's.
@@ -58,13 +60,7 @@ pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
 /// Milliseconds since 1970.
 pub(super) fn time(value: &Value, key: &str) -> Option<WallTime> {
     let millis = value.get(key)?.as_f64().filter(|millis| (1.0..1e15).contains(millis))?;
-    u64::try_from(
-        std::time::Duration::from_millis(0)
-            .max(std::time::Duration::from_secs_f64(millis / 1000.0))
-            .as_millis(),
-    )
-    .ok()
-    .map(WallTime)
+    u64::try_from(Duration::from_secs_f64(millis / 1000.0).as_millis()).ok().map(WallTime)
 }
 
 /// The automations meant by ids or exact names, and what could not be found.
@@ -110,6 +106,7 @@ pub(super) fn run(value: &Value, automation: &Automation) -> Option<Run> {
     }
     let owned = |key: &str| text(value, key).map(str::to_owned);
     Some(Run {
+        automation_id: automation.id.clone(),
         automation: automation.name.clone(),
         ambiguous: automation.ambiguous,
         reuse: automation.reuse || value.get("reuseSession").and_then(Value::as_bool).unwrap_or(false),

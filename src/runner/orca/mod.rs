@@ -40,7 +40,8 @@ pub(crate) struct Orca {
     program: OsString,
     around: Around,
     panes: HashMap<String, Listed>,
-    omitted_hosts: bool,
+    /// Hosts the first list left out.
+    omitted: HashSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ struct Listed {
 impl Orca {
     /// `program` is Orca's command line, never a bare `orca`: that is a screen reader.
     pub(crate) fn new(program: OsString, around: Around) -> Self {
-        Self { program, around, panes: HashMap::new(), omitted_hosts: false }
+        Self { program, around, panes: HashMap::new(), omitted: HashSet::new() }
     }
 
     fn runs(&self, automation: &Automation, budget: Budget) -> Result<Vec<Run>, Fault> {
@@ -76,7 +77,7 @@ impl Orca {
         Err(Fault::Unavailable("automations runs has no last page".to_owned()))
     }
 
-    fn terminals(&self, budget: Budget) -> Result<(Vec<Value>, bool), Fault> {
+    fn terminals(&self, budget: Budget) -> Result<(Vec<Value>, HashSet<String>), Fault> {
         let result = need(&self.program, &["terminal", "list", "--limit", LIMIT], budget)?;
         let list = array(&result, "terminals")?.clone();
         let total = result.get("totalCount").and_then(Value::as_u64);
@@ -85,8 +86,10 @@ impl Orca {
         if cut {
             return Err(Fault::Unavailable("terminal list is truncated".to_owned()));
         }
-        let omitted = result.get("hostScope").and_then(|scope| scope.get("omittedHostIds"));
-        Ok((list, omitted.and_then(Value::as_array).is_some_and(|hosts| !hosts.is_empty())))
+        let omitted =
+            result.get("hostScope").and_then(|scope| scope.get("omittedHostIds")).and_then(Value::as_array);
+        let omitted = omitted.into_iter().flatten().map(|host| host.as_str().unwrap_or_default().to_owned());
+        Ok((list, omitted.collect()))
     }
 
     /// What hooks say about each pane; empty where this build does not know the question.
@@ -215,10 +218,11 @@ impl Runner for Orca {
             }
         }
         let (values, omitted) = self.terminals(budget)?;
-        self.omitted_hosts = omitted;
-        if omitted {
-            listing.warnings.push("terminals of some hosts are not in the list".to_owned());
+        if !omitted.is_empty() {
+            let hosts = omitted.iter().cloned().collect::<Vec<_>>().join(", ");
+            listing.warnings.push(format!("the list leaves out the terminals of {hosts}"));
         }
+        self.omitted = omitted;
         let agents = if runs.is_empty() { Ok(Vec::new()) } else { self.agents(budget) };
         let mut newest: HashMap<&str, (Option<crate::model::time::WallTime>, usize)> = HashMap::new();
         for value in &values {
@@ -230,7 +234,7 @@ impl Runner for Orca {
             listing.terminals.push(self.terminal(value, &pane, &runs, &agents));
             if let Some(run) = run.filter(|run| run.reuse) {
                 let this = (run.created, listing.terminals.len() - 1);
-                let best = newest.entry(&run.automation).or_insert(this);
+                let best = newest.entry(&run.automation_id).or_insert(this);
                 if this.0 > best.0 {
                     *best = this;
                 }
@@ -344,7 +348,8 @@ impl Runner for Orca {
 
     fn present(&mut self, budget: Budget) -> Result<HashSet<String>, Fault> {
         let (values, omitted) = self.terminals(budget)?;
-        if omitted && !self.omitted_hosts {
+        // Not in a list that leaves its host out is not gone.
+        if !omitted.is_subset(&self.omitted) {
             return Err(Fault::Unavailable(
                 "terminals of some hosts are not in the list any more".to_owned(),
             ));

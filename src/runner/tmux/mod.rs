@@ -181,11 +181,12 @@ impl Own {
     fn find(inside: Option<&Inside>, budget: Budget) -> Self {
         let chain = process::ancestors().unwrap_or_default();
         let me = proc::stat(std::process::id()).ok();
-        let all = || chain.iter().chain(&me);
+        let callers = || chain.iter().map(|one| (one.pid, one.tty_nr));
+        let all = || callers().chain(me.iter().map(|one| (one.pid, one.tty_nr)));
         Self {
             inside: inside.cloned(),
-            pids: all().map(|stat| stat.pid).collect(),
-            ttys: all().map(|stat| stat.tty_nr).filter(|tty| *tty != 0).collect(),
+            pids: all().map(|(pid, _)| pid).collect(),
+            ttys: all().map(|(_, tty)| tty).filter(|tty| *tty != 0).collect(),
             outer: inside.map(|inside| clients(&inside.socket, budget)).unwrap_or_default(),
         }
     }
