@@ -1,5 +1,6 @@
 //! What can be typed to `orion-precheck`.
 
+use super::reap::BeforeCheck;
 use super::{HELP, duration};
 use clap::Parser;
 use std::ffi::OsString;
@@ -11,6 +12,8 @@ Examples:
   orion-precheck sync; [ $? -ne 75 ]             for a runner: go unless a live run holds 'sync'
   orion-precheck sync; [ $? -eq 75 ] && exit 75  in a bash script
   orion-gate sync                                the same in one word, also when this binary is missing
+  orion-precheck --reap --runner tmux --automation sync sync; [ $? -ne 75 ]
+                                                 the same where finished runs stay open: close them first
   orion-precheck --strict -v sync                by hand: is it set up right?
 
 Never 'orion-precheck sync && job': a missing binary would then skip every run.
@@ -57,4 +60,6 @@ pub(crate) struct Precheck {
     /// Names of locks; any one that is held is a skip
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) before: BeforeCheck,
 }

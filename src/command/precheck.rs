@@ -4,6 +4,7 @@
 use super::failopen::{self, Outcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::lock;
+use super::reap;
 use super::store::{Store, Where};
 use super::tell;
 use crate::cli::precheck::Precheck;
@@ -12,8 +13,8 @@ use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status, may_mean_busy};
 use crate::model::event::Event;
 use crate::model::record::LOCK;
-use crate::os::clock;
 use crate::os::mask::Blocked;
+use crate::os::{call, clock};
 use crate::report::Report;
 use crate::verdict::liveness::State;
 use serde_json::json;
@@ -21,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PROGRAM: &str = "orion-precheck";
 /// Where problems without a valid name are logged. No lock can be called so.
@@ -39,6 +40,8 @@ struct Answer {
     skip: bool,
     /// Why it cannot be relied on, said after every name was judged.
     problems: Vec<Error>,
+    /// The reaper's summary.
+    reaped: Option<String>,
 }
 
 /// Entry of the program.
@@ -73,7 +76,18 @@ fn guarded() -> Status {
         Err(error) => return problem(&report, Some(&args), &error, strict),
     };
     let (observe, dry_run, place) = (args.observe, args.dry_run, place(&args));
-    let outcome = failopen::run(args.deadline, move || check(&report, &args));
+    let (begin, reaps) = (Instant::now(), args.before.reap);
+    let outcome = failopen::run(args.deadline, move || {
+        let mut answer = Answer::default();
+        if reaps {
+            reap_first(&report, &args, begin, &mut answer);
+        }
+        check(&report, &args, answer)
+    });
+    if reaps && !matches!(outcome, Outcome::Done(_)) {
+        // What the reaper called must not outlive us with the pipes of our caller.
+        call::abandon();
+    }
     let failed = |error: &Error| {
         not_guarding(&report, error);
         log_problem(&place, error, dry_run);
@@ -117,11 +131,44 @@ fn busy_code(args: &Precheck) -> Result<Status, Error> {
     }
 }
 
+/// Closes the terminals of finished runs and waits for their processes, so that an owner
+/// that is only closing is not seen as alive. Nothing that fails here speaks against the fire.
+fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Answer) {
+    let judging = Duration::from_secs(1).min(args.deadline / 4);
+    let end = begin + args.deadline.saturating_sub(judging);
+    let before = || reap::before_check(&args.before.what, end, args.dry_run, &place(args));
+    let reaped = match catch_unwind(AssertUnwindSafe(before)) {
+        Ok(Ok(reaped)) => reaped,
+        Ok(Err(error)) => return answer.problems.push(error),
+        Err(payload) => return answer.problems.push(bug(payload.as_ref())),
+    };
+    for warning in &reaped.warnings {
+        if args.before.busy_is_held {
+            // Here the runner is the guard, not only its broom.
+            answer.problems.push(Error::new(Kind::Unreachable, format!("reaping: {warning}")));
+        } else {
+            report.warn(&format!("reaping: {warning}"));
+        }
+    }
+    if args.before.busy_is_held {
+        for line in &reaped.busy {
+            answer.skip = true;
+            let skip = if args.observe { "would skip: " } else { "" };
+            report.say(&format!("{skip}a run is at work: {line}"));
+        }
+    }
+    if reaped.closed == 0 {
+        report.note(&format!("reaping: {}", reaped.summary));
+    } else {
+        report.say(&format!("reaping: {}", reaped.summary));
+    }
+    answer.reaped = Some(reaped.summary);
+}
+
 /// Judges every valid name first; what is wrong with the others is said after that
 /// and never hides a skip.
-fn check(report: &Report, args: &Precheck) -> Answer {
+fn check(report: &Report, args: &Precheck, mut answer: Answer) -> Answer {
     let _file_size = Blocked::file_size();
-    let mut answer = Answer::default();
     let mut objects = Vec::new();
     let names: Vec<_> = args.names.iter().map(|name| lock::name(name)).collect();
     match Store::open(&place(args), &["locks"], LOCK, false) {
@@ -187,7 +234,11 @@ fn check(report: &Report, args: &Precheck) -> Answer {
     }
     answer.problems.extend(names.into_iter().filter_map(Result::err));
     if report.json {
-        drop(report.object(&json!({"skip": answer.skip, "observe": args.observe, "locks": objects})));
+        let mut object = json!({"skip": answer.skip, "observe": args.observe, "locks": objects});
+        if let Some(reaped) = &answer.reaped {
+            object["reaped"] = json!(reaped);
+        }
+        drop(report.object(&object));
     }
     answer
 }

@@ -14,7 +14,6 @@ use crate::cli::{self, Stop};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::event::Event;
-use crate::model::identity::ProcessIdentity;
 use crate::model::record::LOCK;
 use crate::os::{call, clock};
 use crate::report::{Report, escape};
@@ -107,14 +106,11 @@ fn finish(report: &Report, pass: &Pass, dry_run: bool, nobody_named: bool, place
         log(place, pass);
     }
     if report.json {
-        drop(report.object(show::object(pass, &summary)));
+        drop(report.object(&show::object(pass, &summary)));
     } else if !report.quiet {
         for line in pass.rows.iter().flat_map(|row| show::lines(row, dry_run || report.verbose)) {
             drop(report.data(&line));
         }
-    }
-    for warning in &pass.warnings {
-        report.warn(&escape(warning.as_bytes(), 400));
     }
     if !report.json {
         let mut line = summary.line();
@@ -154,8 +150,9 @@ fn event(row: &pass::Row) -> Event {
 /// What a reaping before a precheck came to.
 #[derive(Debug, Default)]
 pub(crate) struct Reaped {
-    /// The processes of closed terminals: an owner among them is about to go.
-    pub(crate) closed: Vec<ProcessIdentity>,
+    /// Terminals closed. Their processes were waited for already: one that owns a lock and
+    /// went in time is no live owner any more, one that stayed is.
+    pub(crate) closed: usize,
     /// Named automations that the runner proves busy, each with its terminal and the evidence.
     pub(crate) busy: Vec<String>,
     /// For the one line a person reads.
@@ -180,12 +177,7 @@ pub(crate) fn before_check(what: &What, end: Instant, dry_run: bool, place: &Whe
     Ok(Reaped {
         busy: busy.flat_map(|row| show::lines(row, false).into_iter().take(1)).collect(),
         summary: Summary::of(&pass.rows, dry_run).line(),
-        closed: pass
-            .rows
-            .into_iter()
-            .filter(|row| row.fate == Fate::Closed)
-            .flat_map(|row| row.processes)
-            .collect(),
+        closed: pass.rows.iter().filter(|row| row.fate == Fate::Closed).count(),
         warnings: pass.warnings.iter().map(|text| escape(text.as_bytes(), 400)).collect(),
     })
 }

@@ -101,7 +101,11 @@ pub(crate) fn lines(row: &Row, evidence: bool) -> Vec<String> {
         Fate::Kept(keep) => format!("kept, {}: {}", keep.reason.word(), safe(&keep.evidence)),
         Fate::WouldClose => "would be closed".to_owned(),
         Fate::Closed if row.processes.is_empty() => "closed (its processes are not known)".to_owned(),
-        Fate::Closed => format!("closed ({} processes, {})", row.processes.len(), mebibytes(row.memory)),
+        Fate::Closed => {
+            let count = row.processes.len();
+            let s = if count == 1 { "" } else { "es" };
+            format!("closed ({count} process{s}, {})", mebibytes(row.memory))
+        }
     };
     let mut lines = vec![format!("{} {}{of}{title}: {fate}", safe(&row.runner), safe(&row.terminal.id))];
     if evidence {
