@@ -264,7 +264,8 @@ impl Runner for Tmux {
         command.args(["show-options", "-p", "-q", "-v", "-t", &terminal.id, "@orion_state"]);
         terminal.again = match budget.call(&mut command) {
             Ok(answer) if !answer.status.success() => Again::Changed(first_line(&answer.stderr)),
-            Ok(answer) if answer.stdout.strip_suffix(b"\n").unwrap_or(&answer.stdout) == row.state => {
+            // The first line only: hooks of the user may print more.
+            Ok(answer) if answer.stdout.split(|byte| *byte == b'\n').next() == Some(&row.state) => {
                 Again::Same
             }
             Ok(answer) if answer.stdout.is_empty() => {
