@@ -1,0 +1,256 @@
+//! `command:PROG`, and the frame: whatever a runner does, the reaper ends in time,
+//! with 0, and leaves nothing running.
+
+mod reap_support;
+mod support;
+
+use reap_support::{Outcome, alive, is_gone, now, start_ticks, write_program};
+use rustix::process::Signal;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{KillOnDrop, Tool, eventually, run};
+
+/// A runner's program that answers from files: `list.json`, `idle.json`, `close.sh`.
+fn program(tool: &Tool, body: &str) -> PathBuf {
+    let path = tool.path("prog");
+    let text = format!("#!/bin/sh\ncd {}\n{body}\n", tool.path("").display());
+    write_program(&path, &text);
+    path
+}
+
+const ANSWERS: &str = r#"
+case $1 in
+list) cat list.json ;;
+idle) cat idle.json ;;
+close) sh close.sh "$2" ;;
+esac"#;
+
+fn reaper(tool: &Tool, program: &std::path::Path, args: &[&str]) -> Command {
+    let runner = format!("command:{}", program.display());
+    let mut command = tool.tool("orion-reap", &["--runner", &runner, "--automation", "nightly"]);
+    command.args(args);
+    command
+}
+
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        Self(Command::new("sleep").arg("9999").stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        drop((self.0.kill(), self.0.wait()));
+    }
+}
+
+fn terminal(pid: u32, more: &str) -> String {
+    let (last, started) = (now() - 1000, now() - 5000);
+    format!(
+        "{{\"id\":\"7\",\"automation\":\"nightly\",\"pid\":{pid},\"last_output\":{last},\"started\":{started}{more}}}"
+    )
+}
+
+fn set(tool: &Tool, list: &str, idle: &str, close: &str) {
+    std::fs::write(tool.path("list.json"), list).unwrap();
+    std::fs::write(tool.path("idle.json"), idle).unwrap();
+    std::fs::write(tool.path("close.sh"), close).unwrap();
+}
+
+#[test]
+fn a_program_can_stand_for_a_runner() {
+    let tool = Tool::new();
+    let path = program(&tool, ANSWERS);
+    // The foreground veto needs a terminal; a process without one has no foreground group.
+    let without_pid = format!("{{\"terminals\":[{}]}}", terminal(1, "").replace("\"pid\":1,", ""));
+    let close = "echo '{\"terminals\":[]}' >list.json; echo '{\"closed\":true}'";
+    set(&tool, &without_pid, "{\"idle\":true}", close);
+    let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
+    assert_eq!(outcome.fate("7"), "closed", "{}", outcome.0);
+
+    let keeps = [
+        ("busy", "{\"idle\":false,\"busy\":true}"),
+        ("busy", "{\"idle\":true,\"busy\":true}"),
+        ("question", "{\"idle\":true,\"question\":\"may I?\"}"),
+        ("not-idle", "{\"idle\":false}"),
+        ("not-idle", "{}"),
+        ("not-idle", "{\"idle\":\"yes\"}"),
+        ("unreadable", "idle"),
+        ("unreadable", ""),
+    ];
+    for (reason, idle) in keeps {
+        set(&tool, &without_pid, idle, close);
+        let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
+        assert_eq!(outcome.fate("7"), reason, "{idle}");
+    }
+    let closes =
+        ["echo '{\"closed\":false,\"why\":\"no\"}'", "exit 1", "echo yes", "echo '{\"closed\":true}'"];
+    for close in closes {
+        set(&tool, &without_pid, "{\"idle\":true}", close);
+        let done = run(&mut reaper(&tool, &path, &["--json"])).expect(0);
+        assert_eq!(Outcome::of(&done).fate("7"), "close-failed", "{close}");
+        run(&mut reaper(&tool, &path, &["--strict"])).expect(69);
+    }
+    for list in ["", "{}", "[]", "{\"terminals\":{}}", "{\"terminals\":[{}]}", "{\"terminals\":[{\"id\":7}]}"]
+    {
+        set(&tool, list, "{\"idle\":true}", close);
+        let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
+        assert_eq!(outcome.summary("seen"), 0, "{list}");
+        assert_ne!(outcome.warnings(), "[]", "{list}");
+    }
+    let more = [
+        ("other-automation", ",\"automation\":\"nightly-2\""),
+        ("not-silent", ",\"last_output\":9999999999"),
+        ("unreadable", ",\"started\":null"),
+        ("no-clock", ",\"last_output\":null"),
+        ("newest-reuse", ",\"reused_next\":true"),
+        ("own-terminal", ",\"own\":true"),
+    ];
+    for (reason, field) in more {
+        let list = format!("{{\"terminals\":[{}]}}", terminal(1, field).replace("\"pid\":1,", ""));
+        set(&tool, &list, "{\"idle\":true}", close);
+        let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
+        let fate = outcome.fate("7");
+        assert!(fate == reason || (reason == "not-silent" && fate == "no-clock"), "{field}: {fate}");
+    }
+}
+
+#[test]
+fn a_pid_of_somebody_else_is_never_enough() {
+    let tool = Tool::new();
+    let path = program(&tool, ANSWERS);
+    let sleeper = Sleeper::new();
+    let close = format!("kill {}; echo '{{\"closed\":true}}'", sleeper.pid());
+    let other = format!("{{\"terminals\":[{}]}}", terminal(sleeper.pid(), ",\"start_ticks\":1"));
+    set(&tool, &other, "{\"idle\":true}", &close);
+    let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
+    assert_eq!(outcome.fate("7"), "tag-not-ours");
+    let start = format!(",\"start_ticks\":{}", start_ticks(sleeper.pid()));
+    let right = format!("{{\"terminals\":[{}]}}", terminal(sleeper.pid(), &start));
+    set(&tool, &right, "{\"idle\":true}", &close);
+    let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
+    assert_eq!(outcome.fate("7"), "busy", "it is in another group's foreground: {}", outcome.0);
+    drop(alive(sleeper.pid()));
+}
+
+/// Starts a reaper whose program hangs, and gives the pids of what the program started.
+fn hanging(tool: &Tool, args: &[&str]) -> (Child, Vec<u32>) {
+    let body = "trap '' TERM HUP INT\nsleep 9999 & a=$!\nsetsid sleep 9999 & b=$!\n\
+        (setsid sh -c 'echo $$ >away; exec sleep 9999' &)\n\
+        until [ -s away ]; do :; done\necho $$ $a $b $(cat away) >pids.part; mv pids.part pids\n\
+        while :; do sleep 1; done";
+    let path = program(tool, body);
+    let mut command = reaper(tool, &path, args);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the program", || tool.path("pids").exists());
+    let pids = std::fs::read_to_string(tool.path("pids")).unwrap();
+    (child, pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect())
+}
+
+#[test]
+fn a_program_that_hangs_and_forks_away_is_ended_at_the_deadline() {
+    let tool = Tool::new();
+    let begin = Instant::now();
+    let (child, pids) = hanging(&tool, &["--deadline", "2s"]);
+    let guards: Vec<KillOnDrop> =
+        pids.iter().filter(|pid| !is_gone(**pid)).map(|pid| KillOnDrop::of(*pid)).collect();
+    // Everything that holds our pipes has ended when this comes back.
+    let out = child.wait_with_output().unwrap();
+    let took = begin.elapsed();
+    // The promise is one second; a loaded machine gets another two.
+    assert!(took < Duration::from_secs(5), "deadline 2s, took {took:?}");
+    assert_eq!(out.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("deadline"), "{out:?}");
+    assert!(guards.iter().all(KillOnDrop::ended), "nothing is left running: {pids:?}");
+}
+
+#[test]
+fn term_and_hup_end_it_with_0_and_leave_nothing() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let tool = Tool::new();
+        let (child, pids) = hanging(&tool, &[]);
+        let guards: Vec<KillOnDrop> = pids.iter().map(|pid| KillOnDrop::of(*pid)).collect();
+        let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{signal:?} {out:?}");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(said.contains("not reaping: ended by a signal; nothing was closed"), "{said}");
+        assert!(guards.iter().all(KillOnDrop::ended), "{pids:?}");
+    }
+}
+
+#[test]
+fn children_of_the_shell_it_replaced_are_not_its_own() {
+    let tool = Tool::new();
+    let path = program(&tool, "echo '{\"terminals\":[]}'");
+    let reaper = reaper(&tool, &path, &[]);
+    let args: Vec<String> = reaper.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let script = format!(
+        "sleep 9999 >&- 2>&- & echo $! >child\n(setsid sleep 9999 >&- 2>&- & echo $! >grandchild)\nexec {} {}\n",
+        reaper.get_program().display(),
+        args.join(" ")
+    );
+    let done = run(tool.script(&script).current_dir(tool.path("")));
+    done.expect(0);
+    for file in ["child", "grandchild"] {
+        let pid = std::fs::read_to_string(tool.path(file)).unwrap().trim().parse().unwrap();
+        drop(alive(pid));
+    }
+}
+
+#[test]
+fn it_ends_with_0_whatever_is_wrong_with_the_call() {
+    let tool = Tool::new();
+    let path = program(&tool, "echo '{\"terminals\":[]}'");
+    let calls: [&[&str]; 8] = [
+        &["--no-such-option"],
+        &["extra"],
+        &["--runner", "screen"],
+        &[],
+        &["--runner", "tmux", "--idle", "soon"],
+        &["--runner", "tmux", "--idle", "30s"],
+        &["--runner", "tmux", "--idle-match", "(", "--trust-screen"],
+        &["--runner", "orca", "--tmux-socket", "x"],
+    ];
+    for call in calls {
+        run(&mut tool.tool("orion-reap", call)).expect(0).says("orion-reap: not reaping: ").one_line();
+        run(&mut tool.tool("orion-reap", call).arg("--strict")).expect(64);
+    }
+    let json = run(&mut tool.tool("orion-reap", &["--json", "--runner", "screen"])).expect(0).json();
+    assert_eq!(json["error"]["kind"], "usage");
+    let odd = std::ffi::OsString::from_vec(b"--automation=\xff".to_vec());
+    run(tool.tool("orion-reap", &["--runner", "tmux"]).arg(odd)).expect(0).says("not reaping");
+    run(&mut tool.tool("orion-reap", &["--help"])).expect(0).prints("--trust-screen");
+
+    // A closed pipe, a full disk, no stdout at all.
+    let line = |redirect: &str| {
+        let runner = format!("command:{}", path.display());
+        let reap = support::bin("orion-reap");
+        tool.sh(&format!("{} --runner {runner} --automation n {redirect}; echo $? >&2", reap.display()))
+    };
+    for redirect in [">/dev/full", ">&-", "2>&- >&-", "| true; set -- ${PIPESTATUS[0]}; (exit $1)"] {
+        line(redirect).says("0");
+    }
+}
+
+#[test]
+fn few_descriptors_and_no_processes_keep_and_say_so() {
+    let tool = Tool::new();
+    let path = program(&tool, "echo '{\"terminals\":[]}'");
+    let runner = format!("command:{}", path.display());
+    let reap = support::bin("orion-reap");
+    for limit in ["-n 4", "-n 5", "-n 6", "-n 8", "-n 10", "-n 12"] {
+        let script = format!("ulimit {limit}; {} --runner {runner} --automation n; echo $?", reap.display());
+        let done = tool.sh(&script);
+        assert!(done.stdout.trim_end().ends_with('0'), "{limit}: {done:?}");
+    }
+}
