@@ -18,6 +18,8 @@ pub enum Kind {
     GuardStuck,
     /// A runner, tracker or engine does not answer.
     Unreachable,
+    /// A tracker said a clear no to a write or read.
+    Refused,
     /// A question that has no proved answer (a race undecided, a write unconfirmed).
     CannotTell,
     /// A bug of ours.
@@ -57,6 +59,7 @@ impl Kind {
             Self::UnknownOwner => "unknown_owner",
             Self::GuardStuck => "guard_stuck",
             Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
             Self::CannotTell => "cannot_tell",
             Self::Bug => "bug",
             Self::System => "system",

@@ -120,7 +120,9 @@ impl From<Kind> for Exit {
         match kind {
             Kind::Usage => Self::Usage,
             Kind::NewerRecord => Self::DataErr,
-            Kind::UnknownOwner | Kind::GuardStuck | Kind::Unreachable | Kind::CannotTell => Self::Unavailable,
+            Kind::UnknownOwner | Kind::GuardStuck | Kind::Unreachable | Kind::Refused | Kind::CannotTell => {
+                Self::Unavailable
+            }
             Kind::Bug => Self::Software,
             Kind::System => Self::OsErr,
             Kind::CannotCreate => Self::CantCreat,

@@ -15,6 +15,7 @@ pub(crate) mod model;
 pub(crate) mod os;
 pub(crate) mod report;
 pub(crate) mod runner;
+pub(crate) mod tracker;
 pub(crate) mod verdict;
 
 pub use command::lease::main as lease_main;

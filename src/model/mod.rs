@@ -1,16 +1,20 @@
 //! Plain data: what the tools speak about. No system calls, no decisions.
 
+pub(crate) mod address;
 pub(crate) mod ancestor;
 pub(crate) mod duration;
 pub(crate) mod event;
 pub(crate) mod host;
 pub(crate) mod identity;
+pub(crate) mod labels;
 pub(crate) mod lease;
+pub(crate) mod marker;
 pub(crate) mod name;
 pub(crate) mod observation;
 pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod stamp;
 pub(crate) mod terminal;
+pub(crate) mod ticket;
 pub(crate) mod time;
 pub(crate) mod token;

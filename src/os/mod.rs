@@ -15,6 +15,7 @@ pub(crate) mod log_file;
 pub(crate) mod mask;
 pub(crate) mod observe;
 pub(crate) mod pins;
+pub(crate) mod plain_file;
 pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod pty;

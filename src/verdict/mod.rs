@@ -1,8 +1,12 @@
 //! Decisions: pure functions over plain data. No clock, no `/proc`, no environment.
 
+pub(crate) mod arbitrate;
 pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod liveness;
 pub(crate) mod owner;
 pub(crate) mod ownership;
 pub(crate) mod reap;
+pub(crate) mod reconcile;
+//! Decisions as pure functions over plain data: no clock, no `/proc`, no network inside.
+

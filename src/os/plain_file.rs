@@ -1,0 +1,150 @@
+//! Small files that several processes and a person share: read whole, replaced
+//! whole, never through a link.
+
+use crate::os::flock::{self, Mode};
+use nix::libc;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+/// Tells one state of a file from the next, as far as the system can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// The inode: another one after every replacement.
+    pub(crate) inode: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Last change of the content, nanoseconds since 1970.
+    pub(crate) modified_ns: i128,
+}
+
+impl Stamp {
+    fn of(meta: &fs::Metadata) -> Self {
+        let modified_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+        Self { inode: meta.ino(), size: meta.size(), modified_ns }
+    }
+}
+
+/// A file as it was read.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// The whole of it.
+    pub(crate) bytes: Vec<u8>,
+    /// Which state this was.
+    pub(crate) stamp: Stamp,
+    /// Permission bits.
+    pub(crate) mode: u32,
+}
+
+/// Reads a regular file of at most `cap` bytes.
+///
+/// # Errors
+/// ELOOP for a link, EINVAL for what is no regular file, EFBIG above the cap.
+pub(crate) fn read(path: &Path, cap: u64) -> io::Result<Content> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let meta = regular(&file)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.size().min(cap)).unwrap_or(0) + 1);
+    (&file).take(cap + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > cap {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    Ok(Content { bytes, stamp: Stamp::of(&meta), mode: meta.permissions().mode() & 0o7777 })
+}
+
+/// The state of a file now.
+///
+/// # Errors
+/// ENOENT and the like.
+pub(crate) fn stamp(path: &Path) -> io::Result<Stamp> {
+    fs::symlink_metadata(path).map(|meta| Stamp::of(&meta))
+}
+
+/// Replaces a file by way of `temp` beside it, and gives the state it has then.
+/// Synced before the rename: these are somebody's words, not our own records.
+///
+/// # Errors
+/// What the system answers; the old file is then still there.
+pub(crate) fn replace(path: &Path, temp: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    match fs::remove_file(temp) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(temp)?;
+        // The umask has had its say in open.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        fs::rename(temp, path)
+    })();
+    if written.is_err() {
+        drop(fs::remove_file(temp));
+    }
+    written
+}
+
+/// Appends to a file in one write, and makes it with `mode` where it is missing.
+///
+/// # Errors
+/// What the system answers. After ENOSPC the last line may be torn.
+pub(crate) fn append(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut file = OpenOptions::new().append(true).create(true).mode(mode).custom_flags(flags).open(path)?;
+    regular(&file)?;
+    file.write_all(bytes)
+}
+
+/// A lock file that stays: opened where it exists, made where it does not, locked,
+/// and only believed while the path still means this inode. `None`: somebody else
+/// kept it for the whole of `timeout`.
+///
+/// # Errors
+/// What the system answers.
+pub(crate) fn locked(path: &Path, mode: u32, timeout: Duration) -> io::Result<Option<File>> {
+    for _ in 0..5 {
+        let Some(file) = flock::lock_within(open_or_make(path, mode)?, Mode::Exclusive, timeout)? else {
+            return Ok(None);
+        };
+        match fs::symlink_metadata(path) {
+            Ok(meta) if meta.ino() == file.metadata()?.ino() => return Ok(Some(file)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EAGAIN))
+}
+
+fn open_or_make(path: &Path, mode: u32) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let open = || OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+    let file = match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path);
+            match made {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open()?,
+                made => made?,
+            }
+        }
+        opened => opened?,
+    };
+    regular(&file)?;
+    Ok(file)
+}
+
+/// Puts a note into a locked file, or empties it with no bytes.
+///
+/// # Errors
+/// What the system answers.
+pub(crate) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
+    // Emptied first: a kill in between leaves no note, never half of an old one.
+    file.set_len(0)?;
+    if bytes.is_empty() { Ok(()) } else { file.write_all_at(bytes, 0) }
+}
+
+fn regular(file: &File) -> io::Result<fs::Metadata> {
+    let meta = file.metadata()?;
+    if meta.is_file() { Ok(meta) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+}

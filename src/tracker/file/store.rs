@@ -1,0 +1,262 @@
+//! One ticket under its guard: both files change together or not at all.
+//!
+//! The guard file holds a note of the write in progress. Whoever wins the guard
+//! after a kill finds it and finishes that write, so that an event of ours never
+//! turns into "somebody edited the file".
+
+use super::history::{EDIT, History, Line};
+use super::ticket_file::TicketFile;
+use crate::model::ticket::{EventId, Expect, Key, Ticket, What};
+use crate::os::clock;
+use crate::os::plain_file::{self, Content, Stamp};
+use crate::report::escape;
+use crate::tracker::failure::{Failure, Why};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A ticket is prose; more than this is a mistake.
+const TICKET_CAP: u64 = 1 << 20;
+/// Some hundred thousand events.
+const HISTORY_CAP: u64 = 64 << 20;
+/// A guard is held for a write and a sync.
+const GUARD_WAIT: Duration = Duration::from_secs(10);
+
+/// Where the files of one ticket are.
+pub(super) struct Paths {
+    pub(super) ticket: PathBuf,
+    history: PathBuf,
+    guard: PathBuf,
+    temp: PathBuf,
+}
+
+impl Paths {
+    pub(super) fn new(dir: &Path, key: &Key) -> Self {
+        Self {
+            ticket: dir.join(format!("{key}.toml")),
+            history: dir.join(format!("{key}.history.jsonl")),
+            // A leading dot is no key, so these can never be a ticket's.
+            guard: dir.join(format!(".{key}.guard")),
+            temp: dir.join(format!(".{key}.tmp")),
+        }
+    }
+}
+
+/// The write in progress, as the guard file holds it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    lines: Vec<Line>,
+    add: Vec<String>,
+    remove: Vec<String>,
+    /// The ticket file before the write: while it is this one, the write has not happened.
+    inode: u64,
+    size: u64,
+    modified_ns: String,
+}
+
+/// Both files as read.
+pub(super) struct State {
+    pub(super) ticket: Ticket,
+    pub(super) history: History,
+    file: TicketFile,
+    stamp: Stamp,
+    mode: u32,
+}
+
+/// The ticket alone, for lists: `None` unless its file mentions `label`. A file
+/// with an escape in it may mean the label without showing it, and is read.
+pub(super) fn read_mentioning(paths: &Paths, key: &Key, label: &str) -> Result<Option<Ticket>, Failure> {
+    let content = content(paths, key)?;
+    let mentions =
+        |needle: &[u8]| needle.is_empty() || content.bytes.windows(needle.len()).any(|at| at == needle);
+    // A file being written by an editor is never "without the label".
+    if !content.bytes.is_empty() && !mentions(label.as_bytes()) && !content.bytes.contains(&b'\\') {
+        return Ok(None);
+    }
+    let file = TicketFile::parse(&content.bytes).map_err(|why| broken(paths, &why))?;
+    file.ticket(key, &paths.ticket, revision(content.stamp)).map(Some).map_err(|why| broken(paths, &why))
+}
+
+fn content(paths: &Paths, key: &Key) -> Result<Content, Failure> {
+    plain_file::read(&paths.ticket, TICKET_CAP).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Failure::new(Why::NoTicket, format!("no ticket {key} (no {})", name(&paths.ticket)))
+        }
+        _ => Failure::local(&format!("cannot read {}", name(&paths.ticket)), &error),
+    })
+}
+
+fn broken(paths: &Paths, why: &str) -> Failure {
+    let why = escape(why.as_bytes(), 200);
+    Failure::new(Why::Protocol, format!("{} {why}", name(&paths.ticket))).hint("correct the file")
+}
+
+/// Reads both files without the guard.
+pub(super) fn read(paths: &Paths, key: &Key) -> Result<State, Failure> {
+    let content = content(paths, key)?;
+    let history = match plain_file::read(&paths.history, HISTORY_CAP) {
+        Ok(content) => History::parse(&content.bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => History::default(),
+        Err(error) => return Err(Failure::local(&format!("cannot read {}", name(&paths.history)), &error)),
+    };
+    let file = TicketFile::parse(&content.bytes).map_err(|why| broken(paths, &why))?;
+    let ticket =
+        file.ticket(key, &paths.ticket, revision(content.stamp)).map_err(|why| broken(paths, &why))?;
+    Ok(State { ticket, history, file, stamp: content.stamp, mode: content.mode })
+}
+
+/// A ticket and its events in agreement: what a person did with an editor is
+/// written down first.
+pub(super) fn read_explained(paths: &Paths, key: &Key) -> Result<State, Failure> {
+    let state = read(paths, key)?;
+    if state.history.missing(&state.ticket.labels, state.ticket.closed).is_empty() {
+        return Ok(state);
+    }
+    // Perhaps only a write in progress; under the guard it is the truth.
+    Guarded::open(paths, key).map(|guarded| guarded.state)
+}
+
+/// A ticket whose guard is ours.
+pub(super) struct Guarded<'a> {
+    paths: &'a Paths,
+    guard: File,
+    pub(super) state: State,
+}
+
+impl<'a> Guarded<'a> {
+    /// Wins the guard, finishes what a killed writer began, writes down what a person did.
+    pub(super) fn open(paths: &'a Paths, key: &Key) -> Result<Self, Failure> {
+        // Before the guard file is made: a mistyped key leaves nothing behind.
+        let first = read(paths, key)?;
+        let failed =
+            |error: io::Error| Failure::local(&format!("cannot lock {}", name(&paths.guard)), &error);
+        let guard = plain_file::locked(&paths.guard, guard_mode(first.mode), GUARD_WAIT).map_err(failed)?;
+        let guard = guard.ok_or_else(|| {
+            Failure::new(
+                Why::Unreachable,
+                format!("somebody stays in the middle of a change of ticket {key}"),
+            )
+            .hint(format!("see who: fuser {}", paths.guard.display()))
+        })?;
+        finish_note(paths, key, &guard)?;
+        let mut guarded = Self { paths, guard, state: read(paths, key)? };
+        let State { ticket, history, .. } = &guarded.state;
+        let missing = history.missing(&ticket.labels, ticket.closed);
+        if !missing.is_empty() {
+            let lines = history.lines_for(&missing, clock::wall(), EDIT);
+            guarded.append(lines)?;
+        }
+        Ok(guarded)
+    }
+
+    /// Why the ticket is not as expected.
+    pub(super) fn broken(&self, expect: &Expect) -> Option<String> {
+        expect.broken(&self.state.ticket, &self.state.history.events())
+    }
+
+    /// Changes labels: events and ticket. Gives the id of the event by which the
+    /// first of `add` came on, if it did.
+    pub(super) fn change(
+        mut self,
+        add: &[String],
+        remove: &[String],
+        actor: &str,
+    ) -> Result<Option<EventId>, Failure> {
+        let on = |label: &&String| self.state.ticket.has(label);
+        let off: Vec<String> = remove.iter().filter(on).cloned().collect();
+        let new: Vec<String> = add.iter().filter(|label| !on(label)).cloned().collect();
+        if off.is_empty() && new.is_empty() {
+            return Ok(None);
+        }
+        let events = off.iter().cloned().map(What::Unlabeled).chain(new.iter().cloned().map(What::Labeled));
+        let lines = self.state.history.lines_for(&events.collect::<Vec<_>>(), clock::wall(), actor);
+        let is_mark = |line: &&Line| line.event == "labeled" && line.label.as_ref() == add.first();
+        let mark = lines.iter().find(is_mark).map(|line| EventId(line.id.to_string()));
+        let note = Note {
+            lines: lines.clone(),
+            add: new,
+            remove: off,
+            inode: self.state.stamp.inode,
+            size: self.state.stamp.size,
+            modified_ns: self.state.stamp.modified_ns.to_string(),
+        };
+        let text = serde_json::to_vec(&note).unwrap_or_default();
+        self.local(&self.paths.guard, plain_file::overwrite(&self.guard, &text))?;
+        let written = self.append(lines).and_then(|()| apply(self.paths, &mut self.state, &note));
+        if written.is_ok() {
+            // Not emptied: the next one finds that it has happened.
+            drop(plain_file::overwrite(&self.guard, b""));
+        }
+        written.map(|()| mark)
+    }
+
+    /// Appends a comment.
+    pub(super) fn comment(mut self, body: &str, actor: &str) -> Result<(), Failure> {
+        let line = self.state.history.comment_line(body, clock::wall(), actor);
+        self.append(vec![line])
+    }
+
+    fn append(&mut self, lines: Vec<Line>) -> Result<(), Failure> {
+        let bytes = self.state.history.bytes(&lines);
+        self.local(&self.paths.history, plain_file::append(&self.paths.history, &bytes, self.state.mode))?;
+        self.state.history.extend(lines);
+        Ok(())
+    }
+
+    fn local<T>(&self, path: &Path, outcome: io::Result<T>) -> Result<T, Failure> {
+        outcome.map_err(|error| Failure::local(&format!("cannot write {}", name(path)), &error))
+    }
+}
+
+/// Finishes the write of somebody who was killed in the middle of it.
+fn finish_note(paths: &Paths, key: &Key, guard: &File) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::local(&format!("cannot use {}", name(&paths.guard)), &error);
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut &*guard, &mut bytes).map_err(failed)?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    // A note that does not parse was torn while it was written: nothing had happened yet.
+    if let Ok(note) = serde_json::from_slice::<Note>(&bytes) {
+        let mut state = read(paths, key)?;
+        let lost: Vec<Line> = note.lines.iter().filter(|line| !state.history.has(line)).cloned().collect();
+        if !lost.is_empty() {
+            let bytes = state.history.bytes(&lost);
+            plain_file::append(&paths.history, &bytes, state.mode).map_err(failed)?;
+            state.history.extend(lost);
+        }
+        let now = state.stamp;
+        if (now.inode, now.size, now.modified_ns.to_string())
+            == (note.inode, note.size, note.modified_ns.clone())
+        {
+            apply(paths, &mut state, &note)?;
+        }
+    }
+    plain_file::overwrite(guard, b"").map_err(failed)
+}
+
+fn apply(paths: &Paths, state: &mut State, note: &Note) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::local(&format!("cannot write {}", name(&paths.ticket)), &error);
+    // A person may have saved since we read; theirs is then the base of ours.
+    if plain_file::stamp(&paths.ticket).map_err(failed)? != state.stamp {
+        *state = read(paths, &state.ticket.key.clone())?;
+    }
+    state.file.change(&note.add, &note.remove);
+    let text = state.file.text();
+    plain_file::replace(&paths.ticket, &paths.temp, text.as_bytes(), state.mode).map_err(failed)
+}
+
+fn revision(stamp: Stamp) -> String {
+    format!("{}-{}-{}", stamp.inode, stamp.size, stamp.modified_ns)
+}
+
+/// Whoever may write the ticket may lock it.
+fn guard_mode(ticket: u32) -> u32 {
+    ticket & 0o666 | 0o600
+}
+
+fn name(path: &Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes(), 300)
+}

@@ -1,0 +1,198 @@
+//! Ticket trackers: files, servers and programs behind one small trait. Facts in,
+//! typed outcomes out; nothing here decides who may have a ticket.
+//!
+//! How the parts make a claim (every step of it is one call, so that a kill
+//! between two of them is one state):
+//!
+//! 1. `key`, `ticket`, `events`: in the queue? Which round (the event that queued it)?
+//! 2. The local record, `intent`.
+//! 3. The arbiter: [`Capabilities::conditional`] needs none, step 4 is it; a gate is
+//!    [`Tracker::take`] on the queue label, then `events` until they show who took
+//!    it; comment order is [`Tracker::comment`], then `comments`.
+//! 4. [`Tracker::swap`], which reads the ticket before and after.
+//! 5. `events`: the newest working event is ours, its id is the mark.
+//!
+//! Every later write is a `swap` whose [`Expect`](crate::model::ticket::Expect) carries that mark.
+
+mod failure;
+mod file;
+
+pub(crate) use failure::{Failure, Why};
+
+use crate::model::address::Address;
+use crate::model::labels::Labels;
+use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
+
+/// What a tracker can promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    /// More than one machine may use it.
+    pub(crate) remote: bool,
+    /// Its events have ids: a claim can have a mark. Without, it is for a single machine.
+    pub(crate) event_ids: bool,
+    /// [`Tracker::swap`] checks its expectation and writes in one step: it arbitrates by itself.
+    pub(crate) conditional: bool,
+    /// [`Tracker::take`] says to exactly one caller that it took the label.
+    pub(crate) gate: bool,
+    /// Comments with ascending ids.
+    pub(crate) comments: bool,
+}
+
+/// Tickets of one list, and those that could not be read: one broken ticket never hides the others.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// In the tracker's order (queue: the next to claim first).
+    pub(crate) tickets: Vec<Ticket>,
+    /// What could not be read, one line each.
+    pub(crate) broken: Vec<String>,
+}
+
+/// One thing `init` looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// As it must be.
+    pub(crate) ok: bool,
+    /// What was found or done, one line.
+    pub(crate) what: String,
+}
+
+/// A place with tickets.
+pub(crate) trait Tracker: Send + Sync {
+    /// The one canonical key for what a person typed.
+    ///
+    /// # Errors
+    /// [`Why::NoTicket`]: no key of this tracker. Nothing is asked over the network.
+    fn key(&self, text: &str) -> Result<Key, Failure>;
+
+    /// What it promises.
+    fn can(&self) -> Capabilities;
+
+    /// Every ticket that may be claimed, all pages, the next one first. From an
+    /// index that may lag: read the ticket itself before acting on it.
+    ///
+    /// # Errors
+    /// [`Why::NoTracker`] for a project that is not there: never an empty list.
+    fn queue(&self) -> Result<Listing, Failure>;
+
+    /// Every ticket that carries the working label, open or closed, all pages.
+    ///
+    /// # Errors
+    /// As [`Tracker::queue`].
+    fn in_flight(&self) -> Result<Listing, Failure>;
+
+    /// The ticket itself, as it is now.
+    ///
+    /// # Errors
+    /// [`Why::NoTicket`], and what stands between.
+    fn ticket(&self, key: &Key) -> Result<Ticket, Failure>;
+
+    /// Everything that happened to its labels and state, oldest first, all pages.
+    ///
+    /// # Errors
+    /// As [`Tracker::ticket`].
+    fn events(&self, key: &Key) -> Result<Vec<Event>, Failure>;
+
+    /// Adds and removes labels, unconditionally, adds first. A label that is on or
+    /// off already is no failure. Callers use [`Tracker::swap`].
+    ///
+    /// # Errors
+    /// As [`Tracker::ticket`]; [`Failure::may_be_applied`] where no answer says.
+    fn write(&self, key: &Key, add: &[String], remove: &[String]) -> Result<(), Failure>;
+
+    /// Reads the ticket, checks the expectation, writes, reads it again. One step
+    /// only where [`Capabilities::conditional`] says so.
+    ///
+    /// # Errors
+    /// As [`Tracker::write`], for a write that certainly did not happen.
+    fn swap(&self, key: &Key, swap: &Swap) -> Result<Swapped, Failure> {
+        let before = self.ticket(key)?;
+        let events = if swap.expect.mark.is_some() { self.events(key)? } else { Vec::new() };
+        if let Some(why) = swap.expect.broken(&before, &events) {
+            return Ok(Swapped::Changed(why));
+        }
+        let written = if swap.is_done(&before) { Ok(()) } else { self.write(key, &swap.add, &swap.remove) };
+        if let Err(failure) = &written
+            && !failure.may_be_applied()
+        {
+            return Err(failure.clone());
+        }
+        let after = match self.ticket(key) {
+            Ok(after) => after,
+            Err(failure) => return Ok(Swapped::Unconfirmed(format!("written, then unreadable: {failure}"))),
+        };
+        if swap.is_done(&after) {
+            return Ok(Swapped::Done(None));
+        }
+        Ok(Swapped::Unconfirmed(match written {
+            Ok(()) => format!("the write was accepted and changed nothing: labels {}", show(&after.labels)),
+            Err(failure) => format!("{failure}; labels now {}", show(&after.labels)),
+        }))
+    }
+
+    /// Takes one label off as a gate: of all callers, exactly one is told "ours".
+    /// Never repeated by itself once it may have arrived, because the second answer
+    /// would be about the first call.
+    ///
+    /// # Errors
+    /// A refusal; the label is where it was. [`Why::Setting`] without [`Capabilities::gate`].
+    fn take(&self, key: &Key, label: &str) -> Result<Taken, Failure>;
+
+    /// All comments, all pages, ascending by id.
+    ///
+    /// # Errors
+    /// As [`Tracker::ticket`]; [`Why::Setting`] without [`Capabilities::comments`].
+    fn comments(&self, key: &Key) -> Result<Vec<Comment>, Failure>;
+
+    /// Writes a comment that holds a nonce. Where it is not clear that it arrived,
+    /// it looks for its own words before it writes again.
+    ///
+    /// # Errors
+    /// As [`Tracker::comments`].
+    fn comment(&self, key: &Key, body: &str) -> Result<(), Failure>;
+
+    /// Makes the marker with this nonce void: deletes the comment, or writes `void NONCE`.
+    ///
+    /// # Errors
+    /// As [`Tracker::comments`].
+    fn void(&self, key: &Key, comment: u64, nonce: &str) -> Result<(), Failure>;
+
+    /// Looks at labels, rights and clock; with `create` makes the labels that are missing.
+    ///
+    /// # Errors
+    /// Where the tracker as a whole cannot be used.
+    fn check(&self, create: bool) -> Result<Vec<Finding>, Failure>;
+
+    /// Requests sent so far (programs started, for `command:`); 0 for files.
+    fn requests(&self) -> u64 {
+        0
+    }
+}
+
+/// How to reach a tracker.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// The label names.
+    pub(crate) labels: Labels,
+}
+
+/// Opens the tracker at an address.
+///
+/// # Errors
+/// What about the settings cannot work.
+pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Tracker>, Failure> {
+    if let Some(why) = options.labels.unusable() {
+        return Err(Failure::new(Why::Setting, why));
+    }
+    match address {
+        Address::File(dir) => Ok(Box::new(file::FileTracker::open(dir, options.labels.clone())?)),
+        _ => Err(Failure::new(Why::Setting, "this tracker is not built in")),
+    }
+}
+
+/// Labels as they stand in a message.
+fn show(labels: &[String]) -> String {
+    if labels.is_empty() {
+        return "none".to_owned();
+    }
+    crate::report::escape(labels.join(", ").as_bytes(), 200)
+}

@@ -1,0 +1,1 @@
+//! Who won a ticket, from what the tracker shows.

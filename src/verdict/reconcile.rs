@@ -1,0 +1,1 @@
+//! What the reconcile pass does with one ticket.
