@@ -146,7 +146,8 @@ mod tests {
         assert_eq!(read("github:Acme/Tools"), read("github:acme/tools"));
         assert_eq!(read("jira:https://X.example/jira//ab"), read("jira:https://x.example/jira/AB"));
         assert_ne!(read("github:acme/a").dir_name(), read("github:acme/b").dir_name());
-        assert_eq!(read("github:acme/tools").dir_name(), "api.github.com_acme_tools-49637ff7");
+        let name = read("github:acme/tools").dir_name();
+        assert_eq!(name, "api.github.com_acme_tools-e4723e0a", "the same in every version");
         let enterprise = Address::parse("github:a/b", Some("https://ghe.example/api/v3/")).expect("ghe");
         assert_eq!(enterprise.canonical(), "github:https://ghe.example/api/v3/a/b");
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod ancestor;
+pub(crate) mod arbiter;
 pub(crate) mod duration;
 pub(crate) mod event;
 pub(crate) mod host;

@@ -161,6 +161,9 @@ pub(crate) struct Swap {
     pub(crate) remove: Vec<String>,
     /// What must hold when the write happens.
     pub(crate) expect: Expect,
+    /// The actor of its events, where a tracker takes our word for that (files,
+    /// programs). A claim signs with its nonce and finds its mark by it after a kill.
+    pub(crate) signature: Option<String>,
 }
 
 impl Swap {

@@ -20,23 +20,9 @@ mod file;
 pub(crate) use failure::{Failure, Why};
 
 use crate::model::address::Address;
+use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
-
-/// What a tracker can promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Capabilities {
-    /// More than one machine may use it.
-    pub(crate) remote: bool,
-    /// Its events have ids: a claim can have a mark. Without, it is for a single machine.
-    pub(crate) event_ids: bool,
-    /// [`Tracker::swap`] checks its expectation and writes in one step: it arbitrates by itself.
-    pub(crate) conditional: bool,
-    /// [`Tracker::take`] says to exactly one caller that it took the label.
-    pub(crate) gate: bool,
-    /// Comments with ascending ids.
-    pub(crate) comments: bool,
-}
 
 /// Tickets of one list, and those that could not be read: one broken ticket never hides the others.
 #[derive(Debug, Default)]

@@ -1,1 +1,302 @@
-//! What the reconcile pass does with one ticket.
+//! What the reconcile pass does with one ticket: the table of the design, first
+//! match wins, and whatever is not in it is kept and reported.
+//!
+//! Facts that cost a request may be missing. The answer is then
+//! [`Action::Look`]: read the ticket itself and its events, and ask again. No
+//! write ever follows from a fact that was not read.
+
+use std::time::Duration;
+
+/// A live owner whose log ends with the finished boundary gets this long for its own hand-over.
+pub(crate) const FINISH_GRACE: Duration = Duration::from_secs(600);
+
+/// So many deaths within one boot, and a person must look.
+pub(crate) const DEATHS: u32 = 3;
+
+/// What is known about one ticket. Its key is for the messages.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts<'a> {
+    /// The ticket's key.
+    pub(crate) key: &'a str,
+    /// As the tracker shows it.
+    pub(crate) ticket: TicketFacts,
+    /// What this machine has about it.
+    pub(crate) record: RecordFacts,
+}
+
+/// The ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TicketFacts {
+    /// Closed, whatever its labels say.
+    pub(crate) closed: bool,
+    /// The queue label is on.
+    pub(crate) queue: bool,
+    /// The working label is on.
+    pub(crate) working: bool,
+    /// Ready, ci-wait or failed is on.
+    pub(crate) handed_on: bool,
+}
+
+/// The record here, judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RecordFacts {
+    /// None, or released.
+    None,
+    /// Written by another machine.
+    OtherHost {
+        /// Its name, escaped.
+        host: String,
+    },
+    /// Of a newer format.
+    Newer,
+    /// Not a record.
+    Corrupt,
+    /// A claim of this machine.
+    Here(Claim),
+}
+
+/// A claim of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// How far it came.
+    pub(crate) state: State,
+    /// What became of its owner.
+    pub(crate) holder: Holder,
+    /// Is the newest working event the one this claim made? (Recorded as its mark,
+    /// or found: the only one since its gate, or signed with its nonce.)
+    pub(crate) mark: Mark,
+    /// Does its log end with the finished boundary, under its own token?
+    pub(crate) finished: Option<Duration>,
+    /// Deaths of this ticket's holders within this boot, before this one.
+    pub(crate) deaths: u32,
+}
+
+/// The claim's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Said, nothing written yet. Provably nothing?
+    Intent {
+        /// As [`intent_unused`](super::arbitrate::intent_unused) says; `None`: not looked.
+        unused: Option<bool>,
+    },
+    /// The gate said yes. May it be undone?
+    Gated {
+        /// As [`may_undo`](super::arbitrate::may_undo) says; `None`: not looked.
+        may_undo: Option<bool>,
+    },
+    /// Claimed.
+    Held,
+    /// The ticket was closed under its owner.
+    Closed,
+}
+
+/// The owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// Proved to run.
+    Live {
+        /// It promised to tick and fell silent.
+        silent: bool,
+    },
+    /// Proved to be gone.
+    Dead,
+    /// Neither.
+    Unknown,
+}
+
+/// Whose working label it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// The events were not read.
+    NotRead,
+    /// Ours.
+    Ours,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing.
+    Keep,
+    /// Read the ticket and its events, and ask again.
+    Look,
+    /// Closed: working, stage and host labels off; the record goes.
+    Unlock,
+    /// Closed under a run: labels off, the record stays as `closed`.
+    UnlockAndMark,
+    /// Finished, label never moved: working and decoration off, ready on.
+    MoveToReady,
+    /// Died between the two writes of its hand-over: working and decoration off.
+    FinishHandOver,
+    /// Working and decoration off, queue on; the record aside with its count of deaths.
+    Requeue,
+    /// The same with failed instead of queue.
+    Fail,
+    /// The queue label back on, the record away.
+    UndoGate,
+    /// The record away, and its marker void; the ticket untouched.
+    DropIntent,
+    /// The record aside, the ticket untouched.
+    SetAside,
+    /// The unreadable record aside; then as with none.
+    SetCorruptAside,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    /// What to do.
+    pub(crate) action: Action,
+    /// A person should hear of it even when nothing is done.
+    pub(crate) report: bool,
+    /// Why, one line, lower case.
+    pub(crate) reason: String,
+}
+
+/// Judges one ticket.
+pub(crate) fn judge(facts: &Facts<'_>) -> Judgement {
+    let ticket = facts.ticket;
+    match &facts.record {
+        RecordFacts::Newer => keep("its record here has a newer format").reported(),
+        RecordFacts::Corrupt => act(Action::SetCorruptAside, "its record here is unreadable"),
+        RecordFacts::Here(claim) if ticket.closed && ticket.working => closed(claim),
+        RecordFacts::Here(claim) if ticket.working => working(facts.key, ticket, claim),
+        RecordFacts::Here(claim) => not_working(facts.key, ticket, claim),
+        _ if ticket.closed && ticket.working => {
+            act(Action::Unlock, "closed by hand, and still carried the lock")
+        }
+        RecordFacts::OtherHost { host } if ticket.working => {
+            keep(format!("its record is of machine {host}; absence here is no proof of death"))
+                .with_free(facts.key)
+        }
+        RecordFacts::None if ticket.working => {
+            keep("no record of it here; absence is no proof of death").with_free(facts.key)
+        }
+        RecordFacts::OtherHost { .. } | RecordFacts::None => keep("not claimed here"),
+    }
+}
+
+/// Closed by hand, and it still carries the lock.
+fn closed(claim: &Claim) -> Judgement {
+    match claim.holder {
+        Holder::Dead => act(Action::Unlock, "closed by hand; its run has ended"),
+        Holder::Live { .. } => act(Action::UnlockAndMark, "closed by hand while its run goes on").reported(),
+        Holder::Unknown => {
+            act(Action::UnlockAndMark, "closed by hand; whether its run goes on cannot be told").reported()
+        }
+    }
+}
+
+/// Open, the working label is on, a claim of ours exists.
+fn working(key: &str, ticket: TicketFacts, claim: &Claim) -> Judgement {
+    let live = matches!(claim.holder, Holder::Live { .. });
+    let finished = claim.finished.is_some_and(|since| !live || since >= FINISH_GRACE);
+    // A reading of the events is only worth its request where something would be written.
+    let would_write = finished || claim.holder == Holder::Dead;
+    match claim.mark {
+        Mark::NotRead if would_write => return act(Action::Look, "the events decide"),
+        Mark::Ours if finished => {
+            return act(Action::MoveToReady, "finished, and the label was never moved");
+        }
+        Mark::Foreign if matches!(claim.state, State::Intent { .. }) => {
+            return match claim.holder {
+                Holder::Dead => act(Action::DropIntent, "somebody else won it, and the claim here ended"),
+                _ => keep("somebody else won it"),
+            };
+        }
+        Mark::Foreign if claim.holder == Holder::Dead => {
+            return act(
+                Action::SetAside,
+                "somebody else claimed it since; our record is of a run that ended",
+            )
+            .reported();
+        }
+        Mark::Foreign => {
+            return keep("somebody else's claim by now; our run must stop (its verify says 77)").reported();
+        }
+        Mark::NotRead | Mark::Ours => {}
+    }
+    match claim.holder {
+        Holder::Live { silent: true } => {
+            keep("stuck: alive, promised to tick and fell silent; it is not taken").reported()
+        }
+        Holder::Live { silent: false } => keep("its run goes on"),
+        Holder::Unknown => keep("whether its run goes on cannot be told").with_free(key),
+        Holder::Dead if ticket.handed_on => {
+            act(Action::FinishHandOver, "its run ended in the middle of the hand-over")
+        }
+        Holder::Dead if claim.deaths + 1 >= DEATHS => {
+            act(Action::Fail, format!("its run ended without a hand-over, {} times now", claim.deaths + 1))
+                .reported()
+        }
+        Holder::Dead => act(Action::Requeue, "its run ended without a hand-over"),
+    }
+}
+
+/// The working label is off, a claim of ours exists.
+fn not_working(key: &str, ticket: TicketFacts, claim: &Claim) -> Judgement {
+    match (claim.state, claim.holder) {
+        (State::Intent { .. } | State::Gated { .. }, Holder::Live { .. }) => keep("being claimed"),
+        (State::Closed, Holder::Live { .. }) => keep("closed by hand while its run goes on"),
+        (State::Held, Holder::Live { .. }) if ticket.closed => {
+            keep("closed by hand, and the lock taken off, while its run goes on").reported()
+        }
+        (State::Held, Holder::Live { .. }) if ticket.handed_on => keep("handed over while its run goes on"),
+        (State::Held, Holder::Live { .. }) => keep(
+            "somebody took the working label off while its run goes on; it is not handed out (verify says 77)",
+        )
+        .reported(),
+        (_, Holder::Unknown) => {
+            keep("not working, and whether its run goes on cannot be told").with_free(key)
+        }
+        (State::Held | State::Closed, Holder::Dead) => {
+            act(Action::SetAside, "its run ended; the ticket has moved on")
+        }
+        (State::Gated { .. }, Holder::Dead) if ticket.queue || ticket.handed_on || ticket.closed => {
+            act(Action::SetAside, "its claim ended half way; the ticket has moved on")
+        }
+        (State::Gated { may_undo: None } | State::Intent { unused: None }, Holder::Dead) => {
+            act(Action::Look, "the events decide")
+        }
+        (State::Gated { may_undo: Some(true) }, Holder::Dead) => {
+            act(Action::UndoGate, "its claim ended between taking the queue label and putting working on")
+        }
+        (State::Gated { may_undo: Some(false) }, Holder::Dead) => {
+            keep("its claim ended half way, and others changed the queue label since").with_free(key)
+        }
+        (State::Intent { unused: Some(true) }, Holder::Dead) => {
+            act(Action::DropIntent, "its claim ended before it changed anything")
+        }
+        (State::Intent { unused: Some(false) }, Holder::Dead) => keep(
+            "it has no label, and a claim here ended while it may have been taking the queue label off; \
+             nothing is put back, because another machine or a person may be in the middle of it",
+        )
+        .with_free(key),
+    }
+}
+
+fn act(action: Action, reason: impl Into<String>) -> Judgement {
+    Judgement { action, report: false, reason: reason.into() }
+}
+
+fn keep(reason: impl Into<String>) -> Judgement {
+    act(Action::Keep, reason)
+}
+
+impl Judgement {
+    fn reported(self) -> Self {
+        Self { report: true, ..self }
+    }
+
+    /// Reported, with what a person types who knows that nobody works on it.
+    fn with_free(self, key: &str) -> Self {
+        let reason = format!("{}; if nobody works on it: orion-claim free --yes {key}", self.reason);
+        Self { report: true, reason, ..self }
+    }
+}
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

@@ -4,11 +4,12 @@ mod history;
 mod store;
 mod ticket_file;
 
+use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
 use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
-use crate::tracker::{Capabilities, Finding, Listing, Tracker};
+use crate::tracker::{Finding, Listing, Tracker};
 use std::path::{Path, PathBuf};
 use store::{Guarded, Paths};
 
@@ -114,7 +115,8 @@ impl Tracker for FileTracker {
         if let Some(why) = guarded.broken(&swap.expect) {
             return Ok(Swapped::Changed(why));
         }
-        let mark = guarded.change(&swap.add, &swap.remove, ACTOR)?;
+        let actor = swap.signature.as_deref().unwrap_or(ACTOR);
+        let mark = guarded.change(&swap.add, &swap.remove, actor)?;
         let after = store::read(&paths, key)?.ticket;
         // Another writer, or a person, may have gone on since; ours is in the events all the same.
         if swap.is_done(&after) || mark.is_some() {

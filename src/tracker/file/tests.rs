@@ -57,6 +57,7 @@ fn claim() -> Swap {
             open: Some(true),
             mark: None,
         },
+        signature: Some("orion-claim n1".into()),
     }
 }
 
@@ -76,7 +77,7 @@ fn a_claim_is_one_write_with_a_mark_and_later_writes_need_it() {
     );
     let events = tracker.events(&key("a-1")).expect("events");
     let newest = crate::model::ticket::newest_labeled(&events, "orion-working").expect("event");
-    assert_eq!(newest.id, mark);
+    assert_eq!((&newest.id, newest.actor.as_str()), (&mark, "orion-claim n1"));
     assert_eq!(events[0].actor, "edit", "a person queued it");
     assert!(matches!(tracker.swap(&key("a-1"), &claim()), Ok(Swapped::Changed(_))), "only once");
 
@@ -84,6 +85,7 @@ fn a_claim_is_one_write_with_a_mark_and_later_writes_need_it() {
         add: own(&["orion-ready"]),
         remove: own(&["orion-working"]),
         expect: Expect { mark: Some(("orion-working".into(), mark.clone())), ..Expect::default() },
+        signature: None,
     };
     let stranger = EventId("1".into());
     assert!(matches!(tracker.swap(&key("a-1"), &hand_over(&stranger)), Ok(Swapped::Changed(_))));
@@ -106,7 +108,7 @@ fn an_edit_by_a_person_becomes_events_so_that_an_old_mark_is_not_the_new_one() {
     let (on, off) = (What::Labeled("orion-working".into()), What::Unlabeled("orion-queue".into()));
     assert_eq!(tail, [(&off, "edit"), (&on, "edit"), (&What::Closed, "edit")]);
     let expect = Expect { mark: Some(("orion-working".into(), mark)), ..Expect::default() };
-    let swap = Swap { add: own(&["orion-ready"]), remove: Vec::new(), expect };
+    let swap = Swap { add: own(&["orion-ready"]), remove: Vec::new(), expect, signature: None };
     assert!(matches!(tracker.swap(&key("7"), &swap), Ok(Swapped::Changed(_))));
     let ids: Vec<u64> = events.iter().map(|event| event.id.0.parse().expect("number")).collect();
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");

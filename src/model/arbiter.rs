@@ -1,0 +1,61 @@
+//! The ways to decide which of several watchers gets a ticket.
+
+use std::fmt;
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arbiter {
+    /// The tracker itself: it checks and writes in one step.
+    Guard,
+    /// Whoever takes the queue label off.
+    LabelGate,
+    /// The lowest marker comment of the round.
+    CommentOrder,
+    /// Whoever creates a ref in a git remote.
+    GitRef,
+    /// Nobody: one watcher on one machine.
+    None,
+}
+
+impl Arbiter {
+    /// Every one, in the order of the manual.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Guard, Self::LabelGate, Self::CommentOrder, Self::GitRef, Self::None];
+
+    /// The word for `--arbiter`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Guard => "guard",
+            Self::LabelGate => "label-gate",
+            Self::CommentOrder => "comment-order",
+            Self::GitRef => "git-ref",
+            Self::None => "none",
+        }
+    }
+
+    /// Reads the word.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|arbiter| arbiter.as_str() == text)
+    }
+}
+
+impl fmt::Display for Arbiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a tracker can promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    /// More than one machine may use it.
+    pub(crate) remote: bool,
+    /// Its events have ids: a claim can have a mark. Without, it is for a single machine.
+    pub(crate) event_ids: bool,
+    /// A swap checks its expectation and writes in one step: it arbitrates by itself.
+    pub(crate) conditional: bool,
+    /// Taking a label off tells exactly one caller that it was the one.
+    pub(crate) gate: bool,
+    /// Comments with ascending ids.
+    pub(crate) comments: bool,
+}

@@ -1,0 +1,145 @@
+use super::*;
+use crate::model::ticket::Key;
+
+/// `+q` and `-w` as events with ids 1, 2, 3, …
+fn events(text: &str) -> Vec<Event> {
+    let event = |(position, word): (usize, &str)| {
+        let (sign, label) = word.split_at(1);
+        let label = label.to_owned();
+        let what = if sign == "+" { What::Labeled(label) } else { What::Unlabeled(label) };
+        let at = Some(WallTime(1_000_000_000 * (position as u64 + 1)));
+        Event { id: id(position + 1), what, at, actor: format!("a{}", position + 1) }
+    };
+    text.split_whitespace().enumerate().map(event).collect()
+}
+
+fn id(number: usize) -> EventId {
+    EventId(number.to_string())
+}
+
+fn ticket(labels: &[&str]) -> Ticket {
+    Ticket {
+        key: Key::new("1").expect("key"),
+        title: String::new(),
+        closed: false,
+        labels: labels.iter().map(|&label| label.to_owned()).collect(),
+        priority: 0,
+        link: None,
+        revision: None,
+    }
+}
+
+#[test]
+fn a_gate_is_ours_when_exactly_one_took_the_label_off_in_this_round() {
+    for (text, began, expected) in [
+        ("+q", Some(1), Gate::NotYet),
+        ("+q -q", Some(1), Gate::Ours(id(2))),
+        ("+q -q +q -q", Some(3), Gate::Ours(id(4))),
+        ("+q +x -q -x", Some(1), Gate::Ours(id(3))),
+        // "Add" is a read-modify-write on some servers and can bring the label back.
+        ("+q -q -q", Some(1), Gate::Several(2)),
+        ("+q -q +q", Some(1), Gate::Requeued),
+        ("+q -q +q -q", Some(1), Gate::Requeued),
+        ("", None, Gate::NotYet),
+        ("-q", None, Gate::Ours(id(1))),
+    ] {
+        assert_eq!(gate(&events(text), "q", began.map(id).as_ref()), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn a_mark_is_the_only_working_event_since_what_we_won_by() {
+    for (text, since, expected) in [
+        ("+q -q", Some(2), Mark::NotYet),
+        ("+q -q +w", Some(2), Mark::Ours(id(3))),
+        ("+w -w +q -q +w", Some(4), Mark::Ours(id(5))),
+        ("+q -q +w -w +w", Some(2), Mark::Several(2)),
+        ("+w", None, Mark::Ours(id(1))),
+        // The event we won by is not in this answer: a lagging list proves nothing.
+        ("+w", Some(9), Mark::NotYet),
+    ] {
+        assert_eq!(mark(&events(text), "w", since.map(id).as_ref()), expected, "{text:?}");
+    }
+    assert_eq!(signed(&events("+w -w +w"), "w", "a3"), Some(id(3)));
+    assert_eq!(signed(&events("+w -w +w"), "w", "a1"), None, "an older one is not ours");
+}
+
+#[test]
+fn a_gate_is_undone_only_while_nothing_happened_since() {
+    for (text, ours, expected) in [
+        ("+q -q", 2, true),
+        ("+q -q +x", 2, true),
+        ("+q -q +w", 2, false),
+        ("+q -q +q -q", 2, false),
+        ("+q -q +q", 2, false),
+        ("+q", 2, false),
+    ] {
+        assert_eq!(may_undo(&events(text), "q", "w", &id(ours)), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn a_left_over_intent_is_dropped_only_on_proof() {
+    let at = WallTime(2_500_000_000);
+    let unused = |text: &str, labels: &[&str], began: Option<usize>| {
+        intent_unused(&ticket(labels), &events(text), "q", began.map(id).as_ref(), at)
+    };
+    assert!(unused("+q", &["q"], Some(1)), "still queued");
+    assert!(!unused("+q -q", &[], Some(1)), "taken in our round: by us or by another");
+    assert!(unused("+q -q +q", &[], Some(3)), "the list lags, but no one took it since");
+    assert!(!unused("", &[], Some(1)), "no event is no proof");
+    assert!(unused("+q -q", &[], None), "taken off long before, by the clock");
+    assert!(!unused("+q +x -q", &[], None), "taken off after");
+}
+
+fn comments(bodies: &[&str]) -> Vec<Comment> {
+    let comment = |(position, body): (usize, &&str)| {
+        let (author, body) = body.split_once(": ").expect("author");
+        Comment { id: 10 * position as u64, author: author.to_owned(), at: None, body: body.to_owned() }
+    };
+    bodies.iter().enumerate().map(comment).collect()
+}
+
+#[test]
+fn the_lowest_standing_marker_of_the_round_wins() {
+    let claim = |author: &str, nonce: &str, round: &str| {
+        format!("{author}: orion-claim {nonce} round {round} host h")
+    };
+    let (old, a, b) = (claim("x", "n0", "3"), claim("x", "n1", "7"), claim("x", "n2", "7"));
+    let talk = "p: please take orion-claim n9 round 7 host h over";
+    let all = [old.as_str(), talk, &a, &b];
+    let seven = id(7);
+    assert_eq!(order(&comments(&all), Some(&seven), "n1"), Order::Won);
+    let lost = Order::Lost { nonce: "n1".into(), host: "h".into(), at: None };
+    assert_eq!(order(&comments(&all), Some(&seven), "n2"), lost);
+    assert_eq!(order(&comments(&all), Some(&seven), "n3"), Order::Missing);
+    assert_eq!(order(&comments(&all), Some(&id(8)), "n1"), Order::Missing, "another round began");
+    let voided = [a.as_str(), &b, "x: void n1"];
+    assert_eq!(order(&comments(&voided), Some(&seven), "n2"), Order::Won);
+    assert_eq!(order(&comments(&voided), Some(&seven), "n1"), Order::Missing);
+    let forged = [a.as_str(), &b, "y: void n1"];
+    assert_eq!(order(&comments(&forged), Some(&seven), "n2"), lost, "only its author makes it void");
+    assert_eq!(own_marker(&comments(&all), "n2"), Some(30));
+}
+
+#[test]
+fn the_strongest_arbiter_is_chosen_and_none_is_refused_across_machines() {
+    let full = Capabilities { remote: true, event_ids: true, conditional: true, gate: true, comments: true };
+    let gate = Capabilities { conditional: false, ..full };
+    let comments = Capabilities { gate: false, ..gate };
+    let nothing = Capabilities { comments: false, ..comments };
+    assert_eq!(choose(None, full, false), Ok(Arbiter::Guard));
+    assert_eq!(choose(None, gate, false), Ok(Arbiter::LabelGate));
+    assert_eq!(choose(None, comments, false), Ok(Arbiter::CommentOrder));
+    assert!(choose(None, nothing, false).is_err());
+    assert_eq!(choose(Some(Arbiter::GitRef), nothing, false), Ok(Arbiter::GitRef));
+    assert!(choose(Some(Arbiter::None), gate, false).is_err());
+    assert_eq!(choose(Some(Arbiter::None), gate, true), Ok(Arbiter::None));
+    assert!(choose(Some(Arbiter::LabelGate), comments, false).is_err());
+    assert!(choose(Some(Arbiter::CommentOrder), nothing, true).is_err());
+    assert!(choose(Some(Arbiter::Guard), gate, true).is_err());
+    assert!(choose(None, Capabilities { event_ids: false, ..full }, false).is_err());
+    for arbiter in Arbiter::ALL {
+        assert_eq!(Arbiter::parse(arbiter.as_str()), Some(arbiter));
+    }
+}
