@@ -8,5 +8,3 @@ pub(crate) mod owner;
 pub(crate) mod ownership;
 pub(crate) mod reap;
 pub(crate) mod reconcile;
-//! Decisions as pure functions over plain data: no clock, no `/proc`, no network inside.
-
