@@ -16,13 +16,21 @@
 
 mod failure;
 mod file;
+#[cfg(feature = "http")]
+mod github;
+#[cfg(feature = "http")]
+mod http;
+mod secret;
 
 pub(crate) use failure::{Failure, Why};
+pub(crate) use secret::Secret;
 
 use crate::model::address::Address;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Tickets of one list, and those that could not be read: one broken ticket never hides the others.
 #[derive(Debug, Default)]
@@ -91,28 +99,7 @@ pub(crate) trait Tracker: Send + Sync {
     /// # Errors
     /// As [`Tracker::write`], for a write that certainly did not happen.
     fn swap(&self, key: &Key, swap: &Swap) -> Result<Swapped, Failure> {
-        let before = self.ticket(key)?;
-        let events = if swap.expect.mark.is_some() { self.events(key)? } else { Vec::new() };
-        if let Some(why) = swap.expect.broken(&before, &events) {
-            return Ok(Swapped::Changed(why));
-        }
-        let written = if swap.is_done(&before) { Ok(()) } else { self.write(key, &swap.add, &swap.remove) };
-        if let Err(failure) = &written
-            && !failure.may_be_applied()
-        {
-            return Err(failure.clone());
-        }
-        let after = match self.ticket(key) {
-            Ok(after) => after,
-            Err(failure) => return Ok(Swapped::Unconfirmed(format!("written, then unreadable: {failure}"))),
-        };
-        if swap.is_done(&after) {
-            return Ok(Swapped::Done(None));
-        }
-        Ok(Swapped::Unconfirmed(match written {
-            Ok(()) => format!("the write was accepted and changed nothing: labels {}", show(&after.labels)),
-            Err(failure) => format!("{failure}; labels now {}", show(&after.labels)),
-        }))
+        swap_in_steps(self, key, swap)
     }
 
     /// Takes one label off as a gate: of all callers, exactly one is told "ours".
@@ -159,6 +146,35 @@ pub(crate) trait Tracker: Send + Sync {
 pub(crate) struct Options {
     /// The label names.
     pub(crate) labels: Labels,
+    /// The token; `None` asks without one.
+    pub(crate) token: Option<Secret>,
+    /// Jira: the e-mail or login that goes with the token; without it the token is a bearer's.
+    pub(crate) user: Option<String>,
+    /// Jira: 2 or 3; `None`: 3 on `*.atlassian.net`, else 2.
+    pub(crate) jira_version: Option<u8>,
+    /// `http://` to another machine than this one.
+    pub(crate) allow_http: bool,
+    /// Certificates (PEM) to trust instead of the built-in ones.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// For one request, or one call of a program.
+    pub(crate) timeout: Duration,
+    /// For one request with all its repetitions: a `retry-after` beyond it is handed to the caller.
+    pub(crate) patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            labels: Labels::default(),
+            token: None,
+            user: None,
+            jira_version: None,
+            allow_http: false,
+            ca_file: None,
+            timeout: Duration::from_secs(30),
+            patience: Duration::from_secs(45),
+        }
+    }
 }
 
 /// Opens the tracker at an address.
@@ -171,8 +187,77 @@ pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Track
     }
     match address {
         Address::File(dir) => Ok(Box::new(file::FileTracker::open(dir, options.labels.clone())?)),
+        #[cfg(feature = "http")]
+        Address::GitHub { base, owner, repo } => {
+            Ok(Box::new(github::GitHub::open(base, owner, repo, options)?))
+        }
         _ => Err(Failure::new(Why::Setting, "this tracker is not built in")),
     }
+}
+
+/// [`Tracker::swap`] for trackers that do not check and write in one step. A write
+/// whose answer was lost is looked for on the ticket; it is sent a second time only
+/// while the ticket is still as expected, so that a slow writer never puts a label
+/// back on a ticket that moved on.
+fn swap_in_steps<T: Tracker + ?Sized>(tracker: &T, key: &Key, swap: &Swap) -> Result<Swapped, Failure> {
+    let mut ticket = tracker.ticket(key)?;
+    let mut expect = swap.expect.clone();
+    let mut lost: Option<Failure> = None;
+    for _ in 0..2 {
+        let events = if expect.mark.is_some() { tracker.events(key)? } else { Vec::new() };
+        if let Some(why) = expect.broken(&ticket, &events) {
+            return Ok(match lost {
+                None => Swapped::Changed(why),
+                Some(lost) => Swapped::Unconfirmed(format!("{lost}; now {why}")),
+            });
+        }
+        let add: Vec<String> = swap.add.iter().filter(|label| !ticket.has(label)).cloned().collect();
+        let remove: Vec<String> = swap.remove.iter().filter(|label| ticket.has(label)).cloned().collect();
+        let nothing = add.is_empty() && remove.is_empty();
+        let written = if nothing { Ok(()) } else { tracker.write(key, &add, &remove) };
+        let failure = match written {
+            Err(failure) if !failure.may_be_applied() && lost.is_none() => return Err(failure),
+            other => other.err(),
+        };
+        ticket = match tracker.ticket(key) {
+            Ok(ticket) => ticket,
+            Err(failure) => return Ok(Swapped::Unconfirmed(format!("written, then unreadable: {failure}"))),
+        };
+        if swap.is_done(&ticket) {
+            return Ok(Swapped::Done(None));
+        }
+        let Some(failure) = failure else {
+            let labels = show(&ticket.labels);
+            return Ok(Swapped::Unconfirmed(format!(
+                "the write was accepted and changed nothing: labels {labels}"
+            )));
+        };
+        // Half of it may be ours already.
+        expect.has.retain(|label| !swap.remove.contains(label));
+        expect.lacks.retain(|label| !swap.add.contains(label));
+        lost = Some(failure);
+    }
+    let lost = lost.map(|failure| format!("{failure}; ")).unwrap_or_default();
+    Ok(Swapped::Unconfirmed(format!("{lost}labels now {}", show(&ticket.labels))))
+}
+
+/// Writes a comment that holds a nonce. Where it is not clear that it arrived, it
+/// is looked for before it is written again.
+#[cfg(feature = "http")]
+fn comment_once<T: Tracker>(
+    tracker: &T,
+    key: &Key,
+    body: &str,
+    write: impl Fn() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Err(failure) = write() else { return Ok(()) };
+    if !failure.may_be_applied() {
+        return Err(failure);
+    }
+    if tracker.comments(key)?.iter().any(|comment| comment.body.trim() == body) {
+        return Ok(());
+    }
+    write()
 }
 
 /// Labels as they stand in a message.
@@ -182,3 +267,7 @@ fn show(labels: &[String]) -> String {
     }
     crate::report::escape(labels.join(", ").as_bytes(), 200)
 }
+
+#[cfg(all(test, feature = "http"))]
+#[path = "../../tests/support/tracker_server.rs"]
+mod test_server;

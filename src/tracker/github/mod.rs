@@ -1,0 +1,221 @@
+//! GitHub issues over REST; GitHub Enterprise and every base URL that speaks it.
+//!
+//! Adding and removing labels are two requests here; what makes one winner of many
+//! is `DELETE …/labels/{name}`, which answers 200 once and 404 afterwards.
+
+mod check;
+mod read;
+
+use super::http::{Answer, Call, Http, Repeat, percent};
+use super::{Finding, Listing, Options, Tracker};
+use crate::model::arbiter::Capabilities;
+use crate::model::labels::Labels;
+use crate::model::ticket::{Comment, Event, Key, Taken, Ticket};
+use crate::report::escape;
+use crate::tracker::failure::{Failure, Why};
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+/// One repository.
+pub(super) struct GitHub {
+    http: Http,
+    /// `/repos/OWNER/REPO`
+    repo: String,
+    name: String,
+    labels: Labels,
+}
+
+impl GitHub {
+    /// # Errors
+    /// [`Why::Setting`]: a label that the issue list cannot be filtered by, and what [`Http::new`] says.
+    pub(super) fn open(base: &str, owner: &str, repo: &str, options: &Options) -> Result<Self, Failure> {
+        for label in options.labels.managed() {
+            if label.contains(',') || label.chars().count() > 50 {
+                let label = escape(label.as_bytes(), 80);
+                return Err(Failure::new(
+                    Why::Setting,
+                    format!("GitHub cannot list by the label {label} (a comma, or more than 50 characters)"),
+                ));
+            }
+        }
+        let authorization = options.token.as_ref().map(|token| format!("Bearer {}", token.reveal()));
+        Ok(Self {
+            http: Http::new(base, "application/vnd.github+json", authorization, options)?,
+            repo: format!("/repos/{}/{}", percent(owner), percent(repo)),
+            name: format!("{owner}/{repo}"),
+            labels: options.labels.clone(),
+        })
+    }
+
+    fn issue(&self, key: &Key, rest: &str) -> String {
+        format!("{}/issues/{key}{rest}", self.repo)
+    }
+
+    fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.http.call(&Call { method: Method::GET, path, body: None, repeat: Repeat::Read })
+    }
+
+    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+        self.http.call(&Call { method, path, body, repeat: Repeat::Write })
+    }
+
+    /// A 4xx answer as a failure. 404 may mean the issue, the repository, or a
+    /// token that may not see it: the repository is asked which.
+    fn refused(&self, method: &Method, path: &str, answer: &Answer) -> Failure {
+        let call = Call { method: method.clone(), path, body: None, repeat: Repeat::Read };
+        let failure = self.http.answered(&call, answer);
+        if !matches!(answer.status, 404 | 410) {
+            return failure;
+        }
+        match self.get(&self.repo) {
+            Ok(repo) if repo.status == 404 => {
+                Failure::new(Why::NoTracker, format!("{} has no repository {}", self.http.host(), self.name))
+                    .hint("or the token may not see it")
+            }
+            Ok(repo) if repo.status < 300 && path.contains("/issues/") => {
+                let number = path.split("/issues/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
+                let number = number.unwrap_or_default();
+                Failure::new(Why::NoTicket, format!("no issue {number} in {}", self.name))
+            }
+            Ok(_) => failure,
+            Err(other) => other,
+        }
+    }
+
+    /// Takes one label off: was it there?
+    fn delete_label(&self, key: &Key, label: &str) -> Result<Answer, Failure> {
+        let path = self.issue(key, &format!("/labels/{}", percent(label)));
+        let answer = self.send(Method::DELETE, &path, None)?;
+        match answer.status {
+            200..=299 | 404 => Ok(answer),
+            _ => Err(self.refused(&Method::DELETE, &path, &answer)),
+        }
+    }
+
+    fn add_labels(&self, key: &Key, add: &[String]) -> Result<(), Failure> {
+        let path = self.issue(key, "/labels");
+        let body = json!({ "labels": add });
+        let mut answer = self.send(Method::POST, &path, Some(&body))?;
+        // Where a label must exist before it can be put on.
+        if matches!(answer.status, 404 | 422) && self.create_missing(add)? {
+            answer = self.send(Method::POST, &path, Some(&body))?;
+        }
+        match answer.status {
+            200..=299 => Ok(()),
+            _ => Err(self.refused(&Method::POST, &path, &answer)),
+        }
+    }
+}
+
+impl Tracker for GitHub {
+    fn key(&self, text: &str) -> Result<Key, Failure> {
+        let number = text.strip_prefix('#').unwrap_or(text);
+        let legal = !number.is_empty()
+            && number.len() <= 18
+            && !number.starts_with('0')
+            && number.bytes().all(|byte| byte.is_ascii_digit());
+        legal.then(|| Key::new(number)).flatten().ok_or_else(|| {
+            let text = escape(text.as_bytes(), 120);
+            Failure::new(Why::NoTicket, format!("{text} is no issue number"))
+        })
+    }
+
+    fn can(&self) -> Capabilities {
+        Capabilities { remote: true, event_ids: true, conditional: false, gate: true, comments: true }
+    }
+
+    fn queue(&self) -> Result<Listing, Failure> {
+        let mut listing = self.list(&self.labels.queue, "open")?;
+        listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
+        Ok(listing)
+    }
+
+    fn in_flight(&self) -> Result<Listing, Failure> {
+        let mut listing = self.list(&self.labels.working, "all")?;
+        listing.tickets.retain(|ticket| self.labels.in_flight(ticket));
+        Ok(listing)
+    }
+
+    fn ticket(&self, key: &Key) -> Result<Ticket, Failure> {
+        self.read_ticket(key)
+    }
+
+    fn events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
+        self.read_events(key)
+    }
+
+    fn write(&self, key: &Key, add: &[String], remove: &[String]) -> Result<(), Failure> {
+        if !add.is_empty() {
+            self.add_labels(key, add)?;
+        }
+        for label in remove {
+            self.delete_label(key, label)?;
+        }
+        Ok(())
+    }
+
+    fn take(&self, key: &Key, label: &str) -> Result<Taken, Failure> {
+        let answer = match self.delete_label(key, label) {
+            Ok(answer) => answer,
+            Err(failure) if failure.may_be_applied() => return Ok(Taken::Unclear(failure.to_string())),
+            Err(failure) => return Err(failure),
+        };
+        if answer.status == 404 {
+            // The same answer hides a missing right: then the label is still there.
+            if self.read_ticket(key)?.has(label) {
+                return Err(Failure::new(
+                    Why::Refused,
+                    format!("the label {label} cannot be taken off issue {key}"),
+                )
+                .hint("may the token write issues?"));
+            }
+            return Ok(Taken::Gone);
+        }
+        // A page of some proxy is a 200 as well: only the list of what remains says yes.
+        let rest: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let still =
+            |rest: &Vec<Value>| rest.iter().any(|other| self.spelled(other).as_deref() == Some(label));
+        match rest.as_array() {
+            Some(rest) if !still(rest) => Ok(Taken::Ours),
+            _ => Ok(Taken::Unclear(format!(
+                "{} answered with no list of the labels that remain",
+                self.http.host()
+            ))),
+        }
+    }
+
+    fn comments(&self, key: &Key) -> Result<Vec<Comment>, Failure> {
+        self.read_comments(key)
+    }
+
+    fn comment(&self, key: &Key, body: &str) -> Result<(), Failure> {
+        let path = self.issue(key, "/comments");
+        super::comment_once(self, key, body, || {
+            let answer = self.send(Method::POST, &path, Some(&json!({ "body": body })))?;
+            match answer.status {
+                200..=299 => Ok(()),
+                _ => Err(self.refused(&Method::POST, &path, &answer)),
+            }
+        })
+    }
+
+    fn void(&self, key: &Key, comment: u64, nonce: &str) -> Result<(), Failure> {
+        let path = format!("{}/issues/comments/{comment}", self.repo);
+        match self.send(Method::DELETE, &path, None)?.status {
+            200..=299 | 404 | 410 => Ok(()),
+            // Not ours to delete: our word is enough.
+            _ => self.comment(key, &format!("void {nonce}")),
+        }
+    }
+
+    fn check(&self, create: bool) -> Result<Vec<Finding>, Failure> {
+        self.look(create)
+    }
+
+    fn requests(&self) -> u64 {
+        self.http.sent()
+    }
+}
+
+#[cfg(test)]
+mod tests;

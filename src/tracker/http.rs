@@ -1,0 +1,388 @@
+//! JSON over HTTP: time-outs, a body cap, few retries, and a token that goes to
+//! one host only. What an answer means is the tracker's business.
+
+use super::Options;
+use super::secret::Secret;
+use crate::model::address;
+use crate::model::time::WallTime;
+use crate::report::escape;
+use crate::tracker::failure::{Failure, Why};
+use serde_json::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use ureq::Agent;
+use ureq::http::{HeaderMap, Method, Request, Uri};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// A hundred tickets with long bodies fit; fifty megabytes are no answer.
+const BODY_CAP: u64 = 24 << 20;
+const TRIES: u32 = 4;
+
+/// May a request be sent again when its answer was lost?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// It changes nothing.
+    Read,
+    /// Only where it certainly did nothing: not connected, or told to come back later.
+    Write,
+}
+
+/// One request.
+pub(super) struct Call<'a> {
+    pub(super) method: Method,
+    /// After the base URL, percent-encoded, with its query.
+    pub(super) path: &'a str,
+    pub(super) body: Option<&'a Value>,
+    pub(super) repeat: Repeat,
+}
+
+/// What came back, whatever its status.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header as text.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Seconds since 1970, or an HTTP date, or a number of seconds from now.
+    fn retry_after(&self) -> Option<Duration> {
+        let now = std::time::SystemTime::now();
+        let until = |time: std::time::SystemTime| time.duration_since(now).unwrap_or(Duration::ZERO);
+        if let Some(text) = self.header("retry-after") {
+            return match text.trim().parse() {
+                Ok(seconds) => Some(Duration::from_secs(seconds)),
+                Err(_) => http_date(text).map(until),
+            };
+        }
+        if self.header("x-ratelimit-remaining")? != "0" {
+            return None;
+        }
+        let reset: u64 = self.header("x-ratelimit-reset")?.parse().ok()?;
+        Some(until(std::time::UNIX_EPOCH + Duration::from_secs(reset)))
+    }
+
+    /// The server's clock.
+    pub(super) fn date(&self) -> Option<WallTime> {
+        self.header("date").and_then(http_date).map(WallTime::of)
+    }
+
+    /// "Later": nothing was done.
+    fn is_throttled(&self) -> bool {
+        match self.status {
+            429 => true,
+            403 => self.retry_after().is_some(),
+            _ => false,
+        }
+    }
+
+    /// A gateway's answer: what is behind it may have done everything or nothing.
+    fn is_gateway(&self) -> bool {
+        matches!(self.status, 502..=504)
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// [`Why::Protocol`] for half a body, HTML, and whatever else is none.
+    pub(super) fn json(&self, what: &str) -> Result<Value, Failure> {
+        serde_json::from_slice(&self.body).map_err(|_| {
+            Failure::new(Why::Protocol, format!("{what} was answered with something that is no JSON"))
+        })
+    }
+}
+
+/// A server.
+pub(super) struct Http {
+    agent: Agent,
+    base: String,
+    secret: Option<Secret>,
+    authorization: Option<String>,
+    accept: &'static str,
+    patience: Duration,
+    sent: AtomicU64,
+}
+
+impl Http {
+    /// # Errors
+    /// [`Why::Setting`]: plain http to another machine, or an unusable CA file.
+    pub(super) fn new(
+        base: &str,
+        accept: &'static str,
+        authorization: Option<String>,
+        options: &Options,
+    ) -> Result<Self, Failure> {
+        let setting = |message: String| Failure::new(Why::Setting, message);
+        let uri: Uri = base.parse().map_err(|_| setting(format!("{base} is no usable URL")))?;
+        let loopback = is_loopback(uri.host().unwrap_or_default());
+        if uri.scheme_str() == Some("http") && !loopback && !options.allow_http {
+            return Err(setting(format!("{base} would carry the token in clear"))
+                .hint("use https://, or --allow-http on a network you trust"));
+        }
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            // A redirect may lead to another host; nothing of ours follows it.
+            .max_redirects(0)
+            .timeout_global(Some(options.timeout))
+            .timeout_connect(Some(options.timeout.min(Duration::from_secs(10))))
+            .max_response_header_size(64 * 1024)
+            .user_agent(concat!("orion-claim/", env!("CARGO_PKG_VERSION")));
+        if loopback {
+            // A proxy from the environment is for elsewhere, and it would see the token.
+            config = config.proxy(None);
+        }
+        if let Some(path) = &options.ca_file {
+            let name = escape(path.as_os_str().as_encoded_bytes(), 300);
+            let pem = std::fs::read(path)
+                .map_err(|error| setting(format!("cannot read {name}: {}", crate::error::reason(&error))))?;
+            let certificates: Vec<_> = parse_pem(&pem)
+                .filter_map(|item| match item {
+                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                    _ => None,
+                })
+                .collect();
+            if certificates.is_empty() {
+                return Err(setting(format!("{name} holds no certificate")));
+            }
+            let roots = RootCerts::new_with_certs(&certificates);
+            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+        }
+        Ok(Self {
+            agent: config.build().new_agent(),
+            base: base.to_owned(),
+            secret: options.token.clone(),
+            authorization,
+            accept,
+            patience: options.patience,
+            sent: AtomicU64::new(0),
+        })
+    }
+
+    /// Requests sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// The part of `url` after our base, when it is ours.
+    pub(super) fn own<'u>(&self, url: &'u str) -> Option<&'u str> {
+        url.strip_prefix(&self.base).filter(|rest| rest.starts_with('/'))
+    }
+
+    /// Sends, waits and repeats as allowed, and gives every answer that is not
+    /// about the transport: 2xx and 4xx. The rest is a failure.
+    ///
+    /// # Errors
+    /// [`Why::Unreachable`] with the server's wish when to come back,
+    /// [`Why::Unauthorised`], [`Why::Setting`] for a redirect.
+    pub(super) fn call(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        let end = Instant::now() + self.patience;
+        let mut pause = Duration::from_millis(250);
+        for left in (0..TRIES).rev() {
+            let (failure, again) = match self.once(call) {
+                Ok(answer) if answer.is_throttled() => {
+                    let failure = self.answered(call, &answer).retry_after(answer.retry_after());
+                    (failure, true)
+                }
+                Ok(answer) if answer.is_gateway() || answer.status >= 500 => {
+                    let failure = self.answered(call, &answer).retry_after(answer.retry_after());
+                    let maybe = call.repeat == Repeat::Write;
+                    (failure.maybe_applied(maybe), answer.is_gateway() && !maybe)
+                }
+                Ok(answer) => return self.sorted(call, answer),
+                Err(failure) => {
+                    let again = call.repeat == Repeat::Read || !failure.may_be_applied();
+                    (failure, again)
+                }
+            };
+            let wait = failure.wait().unwrap_or(pause);
+            if !again || left == 0 || Instant::now() + wait > end || !failure.is_passing() {
+                return Err(failure);
+            }
+            std::thread::sleep(wait);
+            pause *= 2;
+        }
+        Err(Failure::new(Why::Unreachable, format!("{} does not answer", self.host())))
+    }
+
+    fn once(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("{}{}", self.base, call.path))
+            .header("accept", self.accept);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let broken = |_| Failure::new(Why::Setting, format!("{} makes no usable request", self.host()));
+        let answer = match call.body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json").body(body.to_string());
+                self.agent.run(request.map_err(broken)?)
+            }
+            // DELETE and GET without a body.
+            None => self.agent.run(request.body(()).map_err(broken)?),
+        };
+        let mut answer = answer.map_err(|error| self.transport(call, &error))?;
+        let status = answer.status().as_u16();
+        let headers = answer.headers().clone();
+        let body = answer.body_mut().with_config().limit(BODY_CAP).read_to_vec().map_err(|error| {
+            let failure = match error {
+                ureq::Error::BodyExceedsLimit(_) => {
+                    Failure::new(Why::Protocol, format!("{} sent more than {BODY_CAP} bytes", self.host()))
+                }
+                ureq::Error::Timeout(_) => Failure::new(
+                    Why::Unreachable,
+                    format!("{} stopped in the middle of an answer", self.host()),
+                ),
+                _ => Failure::new(Why::Protocol, format!("{} sent half an answer", self.host())),
+            };
+            failure.maybe_applied(call.repeat == Repeat::Write)
+        })?;
+        Ok(Answer { status, headers, body })
+    }
+
+    /// Sorts the answers every tracker treats alike.
+    fn sorted(&self, call: &Call<'_>, answer: Answer) -> Result<Answer, Failure> {
+        match answer.status {
+            300..=399 if answer.status != 304 => {
+                let to = answer.header("location").map(|to| escape(to.as_bytes(), 200));
+                let to = to.unwrap_or_else(|| "somewhere else".to_owned());
+                let message = self.scrub(&format!("{} sends us to {to}", self.host()));
+                Err(Failure::new(Why::Setting, message)
+                    .hint("if that is right, change the tracker's address; a token is never sent along"))
+            }
+            401 => Err(Failure::new(Why::Unauthorised, self.answered(call, &answer).to_string())
+                .hint("the token is missing, wrong or expired")),
+            _ => Ok(answer),
+        }
+    }
+
+    /// An answer that is none, in words: status and the server's own message.
+    pub(super) fn answered(&self, call: &Call<'_>, answer: &Answer) -> Failure {
+        let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let said = words(&value).map(|said| format!(": {}", escape(self.scrub(&said).as_bytes(), 200)));
+        let path = call.path.split('?').next().unwrap_or_default();
+        let why = if answer.status >= 500 || answer.is_throttled() { Why::Unreachable } else { Why::Refused };
+        let message = format!(
+            "{} answered {} {} with {}{}",
+            self.host(),
+            call.method,
+            path,
+            answer.status,
+            said.unwrap_or_default()
+        );
+        Failure::new(why, message)
+    }
+
+    fn transport(&self, call: &Call<'_>, error: &ureq::Error) -> Failure {
+        use std::io::ErrorKind;
+        use ureq::Timeout;
+        let host = self.host();
+        // What failed before a byte of the request left certainly did nothing.
+        let (message, sent) = match error {
+            ureq::Error::HostNotFound => (format!("there is no host {host}"), false),
+            ureq::Error::ConnectionFailed => (format!("cannot connect to {host}"), false),
+            ureq::Error::ConnectProxyFailed(_) | ureq::Error::InvalidProxyUrl => {
+                (format!("the proxy does not lead to {host}"), false)
+            }
+            ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+                (format!("{host} does not take the connection"), false)
+            }
+            ureq::Error::Timeout(_) => (format!("{host} did not answer in time"), true),
+            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
+                (format!("the certificate of {host} is not trusted ({error})"), false)
+            }
+            ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                (format!("{host} refuses the connection"), false)
+            }
+            // rustls reports a failed handshake so.
+            ureq::Error::Io(error) if error.kind() == ErrorKind::InvalidData => {
+                (format!("the certificate of {host} is not trusted ({error})"), false)
+            }
+            ureq::Error::Io(error) => {
+                (format!("the connection to {host} broke ({})", crate::error::reason(error)), true)
+            }
+            _ => (format!("{host} does not speak HTTP as expected ({error})"), true),
+        };
+        let message = escape(self.scrub(&message).as_bytes(), 300);
+        let failure = Failure::new(Why::Unreachable, message);
+        let failure = failure.maybe_applied(sent && call.repeat == Repeat::Write);
+        match error {
+            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
+                failure.hint("if its CA is your own: --ca-file FILE")
+            }
+            _ => failure,
+        }
+    }
+
+    fn scrub(&self, text: &str) -> String {
+        self.secret.as_ref().map_or_else(|| text.to_owned(), |secret| secret.scrub(text))
+    }
+
+    /// The server, as it stands in messages.
+    pub(super) fn host(&self) -> &str {
+        address::host(&self.base)
+    }
+}
+
+/// What servers call their explanations.
+fn words(value: &Value) -> Option<String> {
+    if let Some(said) = value.get("message").and_then(Value::as_str) {
+        return Some(said.to_owned());
+    }
+    let list = value.get("errorMessages").and_then(Value::as_array);
+    let list = list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let fields = value.get("errors").and_then(Value::as_object);
+    let fields = fields.into_iter().flatten().map(|(field, said)| format!("{field}: {said}"));
+    let all: Vec<String> = list.chain(fields).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// A path segment or query value: everything but the unreserved characters (RFC 3986, 2.3).
+pub(super) fn percent(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// `Sun, 29 Nov 2026 22:25:35 GMT`, the one form servers send (RFC 9110, 5.6.7).
+fn http_date(text: &str) -> Option<std::time::SystemTime> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [_, day, month, year, time, "GMT"] = words[..] else { return None };
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    humantime::parse_rfc3339(&format!("{year}-{month:02}-{day:0>2}T{time}Z")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_hosts_and_words_are_read() {
+        let time = http_date("Sun, 29 Nov 2026 22:25:35 GMT").map(WallTime::of).expect("date");
+        assert_eq!(time.show(), "2026-11-29 22:25:35 UTC");
+        assert_eq!(http_date("soon"), None);
+        assert!(is_loopback("127.0.0.9") && is_loopback("localhost") && is_loopback("[::1]"));
+        assert!(!is_loopback("10.0.0.1") && !is_loopback("localhost.evil.example"));
+        assert_eq!(percent("a,b \"\u{fc}/"), "a%2Cb%20%22%C3%BC%2F");
+        let jira = serde_json::json!({"errorMessages": ["no"], "errors": {"labels": "bad"}});
+        assert_eq!(words(&jira).expect("words"), "no; labels: \"bad\"");
+    }
+}

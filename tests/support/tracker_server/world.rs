@@ -1,0 +1,148 @@
+//! The tickets themselves, shared by both dialects.
+
+use super::{Fault, Request};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// One change of a ticket: what both dialects tell as events.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub id: u64,
+    pub from: Vec<String>,
+    pub to: Vec<String>,
+    /// Closed or reopened by it.
+    pub closed: Option<bool>,
+    pub at: String,
+    pub actor: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Comment {
+    pub id: u64,
+    pub author: String,
+    pub body: String,
+    pub at: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Ticket {
+    pub title: String,
+    pub closed: bool,
+    pub labels: Vec<String>,
+    pub changes: Vec<Change>,
+    pub comments: Vec<Comment>,
+    pub pull_request: bool,
+}
+
+#[derive(Default)]
+pub struct World {
+    /// By number (GitHub) or key (Jira).
+    pub tickets: BTreeMap<String, Ticket>,
+    pub seen: Vec<Request>,
+    pub faults: Vec<Fault>,
+    /// Lists are answered from this copy: an index that lags.
+    pub stale: Option<BTreeMap<String, Ticket>>,
+    /// So many readings of events do not show the newest change yet.
+    pub events_lag: usize,
+    /// Adding a label reads the list, waits and writes it back whole.
+    pub leaky_adds: bool,
+    /// Labels must be made before they can be put on.
+    pub strict_labels: bool,
+    /// Labels made so far.
+    pub known_labels: Vec<String>,
+    /// Lists give no links to further pages.
+    pub no_links: bool,
+    ids: u64,
+}
+
+impl World {
+    /// A ticket as a person makes it, then queued.
+    pub fn queued(&mut self, key: &str) {
+        self.tickets.insert(key.to_owned(), Ticket { title: format!("ticket {key}"), ..Ticket::default() });
+        self.label(key, "person", &["orion-queue"], &[]);
+    }
+
+    /// Labels by somebody.
+    pub fn label(&mut self, key: &str, actor: &str, add: &[&str], remove: &[&str]) {
+        let Some(ticket) = self.tickets.get(key) else { return };
+        let mut to: Vec<String> =
+            ticket.labels.iter().filter(|label| !remove.contains(&label.as_str())).cloned().collect();
+        for label in add {
+            if !to.iter().any(|known| known == label) {
+                to.push((*label).to_owned());
+            }
+        }
+        self.set_labels(key, actor, to);
+    }
+
+    /// Writes a full list of labels.
+    pub fn set_labels(&mut self, key: &str, actor: &str, to: Vec<String>) {
+        let (id, at) = (self.id(), now());
+        let Some(ticket) = self.tickets.get_mut(key) else { return };
+        let from = std::mem::replace(&mut ticket.labels, to.clone());
+        if from != to {
+            ticket.changes.push(Change { id, from, to, closed: None, at, actor: actor.to_owned() });
+        }
+    }
+
+    /// Closes or reopens.
+    pub fn close(&mut self, key: &str, closed: bool) {
+        let (id, at) = (self.id(), now());
+        let Some(ticket) = self.tickets.get_mut(key) else { return };
+        ticket.closed = closed;
+        let labels = ticket.labels.clone();
+        ticket.changes.push(Change {
+            id,
+            from: labels.clone(),
+            to: labels,
+            closed: Some(closed),
+            at,
+            actor: "person".to_owned(),
+        });
+    }
+
+    pub fn labels(&self, key: &str) -> Vec<String> {
+        self.tickets.get(key).map(|ticket| ticket.labels.clone()).unwrap_or_default()
+    }
+
+    /// How often a label came on.
+    pub fn times_on(&self, key: &str, label: &str) -> usize {
+        let on = |change: &&Change| {
+            change.to.iter().any(|to| to == label) && !change.from.iter().any(|from| from == label)
+        };
+        self.tickets.get(key).map_or(0, |ticket| ticket.changes.iter().filter(on).count())
+    }
+
+    /// The tickets as lists show them.
+    pub(super) fn listed(&self) -> &BTreeMap<String, Ticket> {
+        self.stale.as_ref().unwrap_or(&self.tickets)
+    }
+
+    /// The changes as an event list shows them now.
+    pub(super) fn shown_changes(&mut self, key: &str) -> Vec<Change> {
+        let mut changes = self.tickets.get(key).map(|ticket| ticket.changes.clone()).unwrap_or_default();
+        if self.events_lag > 0 {
+            self.events_lag -= 1;
+            changes.pop();
+        }
+        changes
+    }
+
+    pub(super) fn add_comment(&mut self, key: &str, author: &str, body: &str) -> Comment {
+        let comment = Comment { id: self.id(), author: author.to_owned(), body: body.to_owned(), at: now() };
+        if let Some(ticket) = self.tickets.get_mut(key) {
+            ticket.comments.push(comment.clone());
+        }
+        comment
+    }
+
+    /// Room for the events of one change.
+    fn id(&mut self) -> u64 {
+        self.ids += 100;
+        self.ids
+    }
+}
+
+pub(super) fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
