@@ -320,7 +320,12 @@ impl Http {
     }
 
     fn scrub(&self, text: &str) -> String {
-        self.secret.as_ref().map_or_else(|| text.to_owned(), |secret| secret.scrub(text))
+        let text = self.secret.as_ref().map_or_else(|| text.to_owned(), |secret| secret.scrub(text));
+        // Encoded with the user's name it is no less of a secret.
+        match self.authorization.as_deref().and_then(|header| header.split_once(' ')) {
+            Some((_, value)) => text.replace(value, "(token)"),
+            None => text,
+        }
     }
 
     /// The server, as it stands in messages.

@@ -20,6 +20,8 @@ mod file;
 mod github;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+mod jira;
 mod secret;
 
 pub(crate) use failure::{Failure, Why};
@@ -191,6 +193,8 @@ pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Track
         Address::GitHub { base, owner, repo } => {
             Ok(Box::new(github::GitHub::open(base, owner, repo, options)?))
         }
+        #[cfg(feature = "http")]
+        Address::Jira { base, project } => Ok(Box::new(jira::Jira::open(base, project, options)?)),
         _ => Err(Failure::new(Why::Setting, "this tracker is not built in")),
     }
 }

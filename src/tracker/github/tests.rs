@@ -1,1 +1,368 @@
+use super::*;
+use crate::model::ticket::{EventId, Expect, Swap, Swapped, What};
+use crate::tracker::secret::Secret;
+use crate::tracker::test_server::{Answer as Reply, Fault, Kind, Server};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
+const TOKEN: &str = "ghp_s3cretTOKEN";
+
+fn options() -> Options {
+    Options {
+        token: Some(Secret::new(TOKEN).expect("token")),
+        timeout: Duration::from_secs(10),
+        patience: Duration::from_secs(10),
+        ..Options::default()
+    }
+}
+
+fn open(server: &Server, options: &Options) -> GitHub {
+    GitHub::open(&server.url, "acme", "tools", options).expect("opens")
+}
+
+fn fixture() -> (Server, GitHub) {
+    let server = Server::start();
+    server.world().queued("12");
+    let tracker = open(&server, &options());
+    (server, tracker)
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).expect(text)
+}
+
+fn own(labels: &[&str]) -> Vec<String> {
+    labels.iter().map(|&label| label.to_owned()).collect()
+}
+
+/// Working on, after the gate.
+fn working() -> Swap {
+    let expect =
+        Expect { lacks: own(&["orion-queue", "orion-working"]), open: Some(true), ..Expect::default() };
+    Swap { add: own(&["orion-working"]), remove: Vec::new(), expect, signature: None }
+}
+
+fn hand_over(mark: &str) -> Swap {
+    let expect = Expect { mark: Some(("orion-working".into(), EventId(mark.into()))), ..Expect::default() };
+    Swap { add: own(&["orion-ready"]), remove: own(&["orion-working"]), expect, signature: None }
+}
+
+fn mark(tracker: &GitHub) -> String {
+    let events = tracker.events(&key("12")).expect("events");
+    crate::model::ticket::newest_labeled(&events, "orion-working").expect("working").id.0.clone()
+}
+
+#[test]
+fn a_claim_goes_through_the_gate_and_is_handed_over_by_its_mark() {
+    let (server, tracker) = fixture();
+    assert_eq!(tracker.queue().expect("queue").tickets.len(), 1);
+    assert_eq!(tracker.take(&key("12"), "orion-queue").expect("take"), Taken::Ours);
+    assert_eq!(tracker.take(&key("12"), "orion-queue").expect("take"), Taken::Gone);
+    let events = tracker.events(&key("12")).expect("events");
+    assert_eq!(events.last().expect("event").what, What::Unlabeled("orion-queue".into()));
+    assert_eq!(tracker.swap(&key("12"), &working()).expect("swap"), Swapped::Done(None));
+    let mark = mark(&tracker);
+    assert!(tracker.queue().expect("queue").tickets.is_empty());
+    assert_eq!(tracker.in_flight().expect("flight").tickets[0].key, key("12"));
+    assert!(matches!(tracker.swap(&key("12"), &hand_over("1")).expect("swap"), Swapped::Changed(_)));
+    server.world().label("12", "person", &["hands-off"], &[]);
+    assert_eq!(tracker.swap(&key("12"), &hand_over(&mark)).expect("swap"), Swapped::Done(None));
+    assert_eq!(server.world().labels("12"), ["hands-off", "orion-ready"], "a person's label stays");
+    assert_eq!(server.count("PUT "), 0, "no full list is ever written");
+    assert_eq!(server.count("PATCH "), 0);
+}
+
+#[test]
+fn of_many_at_the_gate_exactly_one_is_told_that_it_took_the_label() {
+    const RACERS: usize = 8;
+    let server = Server::start();
+    server.world().leaky_adds = true;
+    let tickets: Vec<String> = (1..=25).map(|number| number.to_string()).collect();
+    for ticket in &tickets {
+        server.world().queued(ticket);
+    }
+    let tracker = Arc::new(open(&server, &options()));
+    let barrier = Arc::new(Barrier::new(RACERS));
+    let racers: Vec<_> = (0..RACERS)
+        .map(|_| {
+            let (tracker, barrier, tickets) = (Arc::clone(&tracker), Arc::clone(&barrier), tickets.clone());
+            std::thread::spawn(move || {
+                let mut won = Vec::new();
+                for ticket in tickets {
+                    barrier.wait();
+                    if tracker.take(&key(&ticket), "orion-queue").expect("take") == Taken::Ours {
+                        won.push(ticket);
+                    }
+                }
+                won
+            })
+        })
+        .collect();
+    let mut won: Vec<String> = racers.into_iter().flat_map(|racer| racer.join().expect("racer")).collect();
+    won.sort_by_key(|ticket| ticket.parse::<u32>().expect("number"));
+    assert_eq!(won, tickets);
+}
+
+#[test]
+fn lists_take_every_page_and_leave_pull_requests_out() {
+    for no_links in [false, true] {
+        let server = Server::start();
+        server.world().no_links = no_links;
+        for number in 1..=230 {
+            server.world().queued(&number.to_string());
+        }
+        server.world().tickets.get_mut("7").expect("ticket").pull_request = true;
+        server.world().label("8", "person", &["orion-failed"], &[]);
+        server.world().label("230", "person", &["orion-working"], &["orion-queue"]);
+        server.world().close("230", true);
+        let tracker = open(&server, &options());
+        let queue = tracker.queue().expect("queue");
+        assert_eq!(queue.tickets.len(), 227);
+        assert_eq!(queue.tickets[0].key, key("1"));
+        assert_eq!(tracker.requests(), 3, "a hundred a page");
+        assert_eq!(tracker.in_flight().expect("flight").tickets[0].key, key("230"), "closed ones too");
+        assert!(tracker.ticket(&key("7")).is_err(), "a pull request is no ticket");
+    }
+}
+
+#[test]
+fn a_wrong_name_is_an_error_of_the_settings_and_never_an_empty_queue() {
+    let (server, tracker) = fixture();
+    let wrong = GitHub::open(&server.url, "acme", "toolz", &options()).expect("opens");
+    let failure = wrong.queue().expect_err("no such repository");
+    assert_eq!(failure.why(), Why::NoTracker, "{failure}");
+    assert!(!failure.is_passing());
+    assert_eq!(tracker.ticket(&key("99")).expect_err("no such issue").why(), Why::NoTicket);
+    for bad in ["", "0", "012", "a", "1/2", "../1", "-1", "1 ", "\u{661}", &"9".repeat(30)] {
+        assert!(tracker.key(bad).is_err(), "{bad:?}");
+    }
+    assert_eq!(tracker.key("#12").expect("key"), tracker.key("12").expect("key"));
+    let mut options = options();
+    options.labels.ready = "a,b".into();
+    assert!(GitHub::open(&server.url, "acme", "tools", &options).is_err());
+}
+
+#[test]
+fn labels_are_one_label_whatever_their_case() {
+    let (server, tracker) = fixture();
+    server.world().label("12", "person", &["Orion-Working"], &["orion-queue"]);
+    assert!(tracker.ticket(&key("12")).expect("ticket").has("orion-working"));
+    let newest = tracker.events(&key("12")).expect("events");
+    assert_eq!(newest.last().expect("event").what, What::Labeled("orion-working".into()));
+}
+
+#[test]
+fn missing_labels_are_made() {
+    let (server, tracker) = fixture();
+    server.world().strict_labels = true;
+    let findings = tracker.check(false).expect("check");
+    assert_eq!(findings.iter().filter(|finding| !finding.ok).count(), 5, "{findings:?}");
+    tracker.write(&key("12"), &own(&["orion-host-pi"]), &[]).expect("made on the way");
+    let findings = tracker.check(true).expect("check");
+    assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
+    assert!(tracker.check(false).expect("check").iter().all(|finding| finding.ok));
+}
+
+#[test]
+fn a_write_that_changed_nothing_is_not_believed() {
+    let (server, tracker) = fixture();
+    server.world().label("12", "bot", &[], &["orion-queue"]);
+    server.fault(Fault::new("POST ", 9, || Kind::Unchanged));
+    assert!(matches!(tracker.swap(&key("12"), &working()).expect("swap"), Swapped::Unconfirmed(_)));
+}
+
+/// A write whose answer was lost in any way is looked for, and not written twice.
+#[test]
+fn a_write_that_happened_without_an_answer_is_recognised() {
+    type Make = fn() -> Kind;
+    let faults: [Make; 5] = [
+        || Kind::AppliedThen(Reply::empty(500)),
+        || Kind::AppliedThen(Reply::empty(502)),
+        || Kind::AppliedThenClose,
+        || Kind::HalfBody,
+        || Kind::AppliedThenStall(Duration::from_secs(6)),
+    ];
+    for (number, make) in faults.into_iter().enumerate() {
+        let (server, _) = fixture();
+        let tracker = open(&server, &Options { timeout: Duration::from_secs(3), ..options() });
+        server.world().label("12", "bot", &[], &["orion-queue"]);
+        server.fault(Fault::new("POST ", 1, make));
+        assert_eq!(tracker.swap(&key("12"), &working()).expect("swap"), Swapped::Done(None), "{number}");
+        assert_eq!(server.world().times_on("12", "orion-working"), 1, "{number}");
+        assert_eq!(server.count("POST "), 1, "{number}");
+        let mark = mark(&tracker);
+        server.fault(Fault::new("DELETE ", 1, make));
+        assert_eq!(
+            tracker.swap(&key("12"), &hand_over(&mark)).expect("swap"),
+            Swapped::Done(None),
+            "{number}"
+        );
+        assert_eq!(server.world().labels("12"), ["orion-ready"], "{number}");
+    }
+}
+
+#[test]
+fn a_write_that_did_not_happen_is_sent_again_only_while_the_ticket_is_as_expected() {
+    let (server, tracker) = fixture();
+    server.world().label("12", "bot", &[], &["orion-queue"]);
+    server.fault(Fault::status("POST ", 1, 502, &[]));
+    assert_eq!(tracker.swap(&key("12"), &working()).expect("swap"), Swapped::Done(None));
+    let mark = mark(&tracker);
+    // A person takes the ticket away at the moment our write is lost.
+    server.fault(Fault::new("POST ", 1, || {
+        Kind::First(Box::new(|world| world.label("12", "person", &[], &["orion-working"])))
+    }));
+    server.fault(Fault::status("DELETE ", 1, 502, &[]));
+    let swapped = tracker.swap(&key("12"), &hand_over(&mark)).expect("swap");
+    assert_eq!(server.world().times_on("12", "orion-working"), 1, "{swapped:?}");
+}
+
+#[test]
+fn a_gate_whose_answer_was_lost_is_unclear_and_never_tried_again() {
+    type Make = fn() -> Kind;
+    let faults: [Make; 6] = [
+        || Kind::AppliedThen(Reply::empty(500)),
+        || Kind::Answer(Reply::empty(503)),
+        || Kind::AppliedThenClose,
+        || Kind::HalfBody,
+        || Kind::AppliedThen(Reply { status: 200, headers: Vec::new(), body: "<html>hello</html>".into() }),
+        || Kind::Unchanged,
+    ];
+    for (number, make) in faults.into_iter().enumerate() {
+        let (server, tracker) = fixture();
+        server.fault(Fault::new("DELETE ", 1, make));
+        let taken = tracker.take(&key("12"), "orion-queue").expect("take");
+        // "Unchanged" answers what a server says that did it: the events tell, later.
+        let expected = if number == 5 { taken == Taken::Ours } else { matches!(taken, Taken::Unclear(_)) };
+        assert!(expected, "{number}: {taken:?}");
+        assert_eq!(server.count("DELETE "), 1, "{number}");
+    }
+    // A 404 for want of a right is not "somebody else took it".
+    let (server, tracker) = fixture();
+    server.fault(Fault::status("DELETE ", 1, 404, &[]));
+    let failure = tracker.take(&key("12"), "orion-queue").expect_err("may not");
+    assert_eq!(failure.why(), Why::Refused);
+}
+
+#[test]
+fn later_means_later_and_a_long_wait_is_handed_to_the_caller() {
+    let (server, tracker) = fixture();
+    for (status, headers) in [(429, &[][..]), (429, &[("retry-after", "0")]), (403, &[("retry-after", "0")])]
+    {
+        server.fault(Fault::status("DELETE ", 1, status, headers));
+        server.fault(Fault::status("GET ", 1, status, headers));
+    }
+    tracker.ticket(&key("12")).expect("asked again");
+    assert_eq!(
+        tracker.take(&key("12"), "orion-queue").expect("take"),
+        Taken::Ours,
+        "nothing was done by a 429"
+    );
+    let limited = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "99999999999")];
+    for (status, headers) in [(429, &[("retry-after", "3600")][..]), (403, &limited[..])] {
+        server.fault(Fault::status("GET ", 1, status, headers));
+        let failure = tracker.ticket(&key("12")).expect_err("not now");
+        assert_eq!(failure.why(), Why::Unreachable);
+        assert!(failure.wait().expect("a wish") >= Duration::from_secs(3600));
+        assert!(failure.is_passing());
+    }
+}
+
+#[test]
+fn every_bad_answer_has_its_kind_and_none_shows_the_token() {
+    let echo = || {
+        let body = format!("{{\"message\": \"bad credentials {TOKEN}\\u001b[2J\"}}");
+        Kind::Answer(Reply { status: 401, headers: Vec::new(), body })
+    };
+    let page = |status, body: &str| {
+        let body = body.to_owned();
+        move || Kind::Answer(Reply { status, headers: Vec::new(), body: body.clone() })
+    };
+    let (server, tracker) = fixture();
+    let tries: Vec<(Fault, Why)> = vec![
+        (Fault::new("GET ", 1, echo), Why::Unauthorised),
+        (Fault::status("GET ", 1, 403, &[]), Why::Refused),
+        (Fault::status("GET ", 1, 409, &[]), Why::Refused),
+        (Fault::status("GET ", 1, 422, &[]), Why::Refused),
+        (Fault::status("GET ", 9, 500, &[]), Why::Unreachable),
+        (Fault::new("GET ", 1, page(200, "<html>login</html>")), Why::Protocol),
+        (Fault::new("GET ", 1, page(200, "{\"message\": \"error\"}")), Why::Protocol),
+        (Fault::new("GET ", 1, page(200, "")), Why::Protocol),
+        (Fault::new("GET ", 9, || Kind::HalfBody), Why::Protocol),
+        (Fault::new("GET ", 9, || Kind::Huge(50 << 20)), Why::Protocol),
+        (Fault::new("GET ", 9, || Kind::Close), Why::Unreachable),
+        (Fault::status("GET ", 1, 301, &[("location", "/repositories/7")]), Why::Setting),
+    ];
+    for (number, (fault, expected)) in tries.into_iter().enumerate() {
+        server.world().faults.clear();
+        server.fault(fault);
+        let failure = tracker.ticket(&key("12")).expect_err("a fault");
+        assert_eq!(failure.why(), expected, "{number}: {failure}");
+        let error = crate::error::Error::from(failure.clone());
+        for text in [failure.to_string(), format!("{failure:?}"), error.to_string()] {
+            assert!(!text.contains(TOKEN) && !text.contains('\u{1b}'), "{number}: {text}");
+            assert!(!text.is_empty());
+        }
+    }
+    assert!(!format!("{:?}", options()).contains(TOKEN));
+    assert!(server.world().seen.iter().all(|one| one.authorization == format!("Bearer {TOKEN}")));
+    server.world().faults.clear();
+    tracker.ticket(&key("12")).expect("well again");
+}
+
+#[test]
+fn a_redirect_is_never_followed_and_the_token_stays_here() {
+    let (server, tracker) = fixture();
+    let elsewhere = Server::start();
+    let to = format!("{}/repos/acme/tools/issues/12", elsewhere.url);
+    for status in [301, 302, 303, 307, 308] {
+        server.fault(Fault::status("", 1, status, &[("location", &to)]));
+        let failure = tracker.ticket(&key("12")).expect_err("moved");
+        assert_eq!(failure.why(), Why::Setting, "{failure}");
+        server.fault(Fault::status("", 1, status, &[("location", &to)]));
+        assert!(tracker.take(&key("12"), "orion-queue").is_err());
+    }
+    // Nor is a next page on another host.
+    let link = format!("<{to}>; rel=\"next\"");
+    server.fault(Fault::new("GET ", 1, move || {
+        let headers = vec![("link".to_owned(), link.clone())];
+        Kind::Answer(Reply { status: 200, headers, body: "[]".into() })
+    }));
+    assert_eq!(tracker.queue().expect_err("elsewhere").why(), Why::Protocol);
+    assert!(elsewhere.world().seen.is_empty());
+}
+
+#[test]
+fn a_server_that_does_not_answer_costs_the_time_out_and_no_more() {
+    let (server, _) = fixture();
+    let quick =
+        Options { timeout: Duration::from_millis(300), patience: Duration::from_millis(1), ..options() };
+    let tracker = open(&server, &quick);
+    server.fault(Fault::new("GET ", 9, || Kind::Stall(Duration::from_secs(2))));
+    let failure = tracker.ticket(&key("12")).expect_err("silence");
+    assert_eq!(failure.why(), Why::Unreachable);
+    assert!(!failure.may_be_applied(), "a read changes nothing");
+    drop(server);
+    assert_eq!(tracker.ticket(&key("12")).expect_err("gone").why(), Why::Unreachable);
+    let clear = GitHub::open("http://192.0.2.1", "acme", "tools", &options()).err().expect("in clear");
+    assert_eq!(clear.why(), Why::Setting);
+    let allowed = Options { allow_http: true, ..options() };
+    assert!(GitHub::open("http://192.0.2.1", "acme", "tools", &allowed).is_ok());
+}
+
+#[test]
+fn a_marker_is_written_once_and_can_be_made_void() {
+    let (server, tracker) = fixture();
+    server.fault(Fault::new("POST ", 1, || Kind::AppliedThenClose));
+    tracker.comment(&key("12"), "orion-claim n1 round 7 host pi").expect("found again");
+    server.fault(Fault::status("POST ", 1, 502, &[]));
+    tracker.comment(&key("12"), "orion-claim n2 round 7 host pi").expect("written again");
+    let comments = tracker.comments(&key("12")).expect("comments");
+    assert_eq!(comments.len(), 2);
+    tracker.void(&key("12"), comments[0].id, "n1").expect("deleted");
+    server.fault(Fault::status("DELETE ", 1, 403, &[]));
+    tracker.void(&key("12"), comments[1].id, "n2").expect("said");
+    let bodies: Vec<String> =
+        tracker.comments(&key("12")).expect("comments").into_iter().map(|one| one.body).collect();
+    assert_eq!(bodies, ["orion-claim n2 round 7 host pi", "void n2"]);
+}
