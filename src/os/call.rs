@@ -80,8 +80,16 @@ pub(crate) fn abandon() {
 /// # Errors
 /// [`NoAnswer`]; nothing of the program runs on after that either.
 pub(crate) fn call(command: &mut Command, cap: Duration) -> Result<Answer, NoAnswer> {
+    call_with(command, Stdio::null(), cap)
+}
+
+/// The same with something on stdin: a file, because a pipe would have to be fed.
+///
+/// # Errors
+/// As [`call`].
+pub(crate) fn call_with(command: &mut Command, input: Stdio, cap: Duration) -> Result<Answer, NoAnswer> {
     let end = Instant::now() + cap;
-    let mut running = Running::start(command)?;
+    let mut running = Running::start(command, input)?;
     let result = running.collect(end);
     running.finish();
     let (stdout, stderr) = result?;
@@ -95,8 +103,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(command: &mut Command) -> Result<Self, NoAnswer> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    fn start(command: &mut Command, input: Stdio) -> Result<Self, NoAnswer> {
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut groups = groups();
         if groups.closed {
             return Err(NoAnswer::TimedOut);

@@ -16,6 +16,7 @@
 
 mod failure;
 mod file;
+pub(crate) mod git_ref;
 #[cfg(feature = "http")]
 mod github;
 #[cfg(feature = "http")]

@@ -90,12 +90,14 @@ pub(crate) enum Mark {
     Ours(EventId),
     /// So many put it on; ours cannot be told from theirs.
     Several(usize),
+    /// Somebody queued the ticket since: another round, and perhaps another winner.
+    Requeued,
 }
 
 /// Under one login shared by everybody, ours is the only working event after what
 /// we won by: our gate event, or the beginning of the round that our marker leads.
 /// `since` `None`: from the first event on.
-pub(crate) fn mark(events: &[Event], working: &str, since: Option<&EventId>) -> Mark {
+pub(crate) fn mark(events: &[Event], queue: &str, working: &str, since: Option<&EventId>) -> Mark {
     let start = match since {
         None => 0,
         // The last event with that id: one write may give one id to several.
@@ -104,7 +106,11 @@ pub(crate) fn mark(events: &[Event], working: &str, since: Option<&EventId>) -> 
             None => return Mark::NotYet,
         },
     };
-    let mut on = events[start..].iter().filter(|event| is_on(event, working));
+    let since = &events[start..];
+    if since.iter().any(|event| is_on(event, queue)) {
+        return Mark::Requeued;
+    }
+    let mut on = since.iter().filter(|event| is_on(event, working));
     match (on.next(), on.count()) {
         (None, _) => Mark::NotYet,
         (Some(event), 0) => Mark::Ours(event.id.clone()),
@@ -180,10 +186,11 @@ pub(crate) fn order(comments: &[Comment], round: Option<&EventId>, nonce: &str) 
     if lowest == nonce { Order::Won } else { Order::Lost { nonce: lowest, host, at: comment.at } }
 }
 
-/// The comment that holds this nonce's marker, in any round, if it stands.
-pub(crate) fn own_marker(comments: &[Comment], nonce: &str) -> Option<u64> {
+/// The comments that hold this nonce's marker, in any round: one, or more when an
+/// answer was lost.
+pub(crate) fn own_markers(comments: &[Comment], nonce: &str) -> Vec<u64> {
     let own = |comment: &&Comment| matches!(Marker::parse(&comment.body), Some(Marker::Claim { nonce: own, .. }) if own == nonce);
-    comments.iter().find(own).map(|comment| comment.id)
+    comments.iter().filter(own).map(|comment| comment.id).collect()
 }
 
 /// The standing markers of a round, lowest first: comment, nonce, host.

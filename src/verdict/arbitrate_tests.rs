@@ -55,10 +55,11 @@ fn a_mark_is_the_only_working_event_since_what_we_won_by() {
         ("+w -w +q -q +w", Some(4), Mark::Ours(id(5))),
         ("+q -q +w -w +w", Some(2), Mark::Several(2)),
         ("+w", None, Mark::Ours(id(1))),
+        ("+q -q +w +q", Some(2), Mark::Requeued),
         // The event we won by is not in this answer: a lagging list proves nothing.
         ("+w", Some(9), Mark::NotYet),
     ] {
-        assert_eq!(mark(&events(text), "w", since.map(id).as_ref()), expected, "{text:?}");
+        assert_eq!(mark(&events(text), "q", "w", since.map(id).as_ref()), expected, "{text:?}");
     }
     assert_eq!(signed(&events("+w -w +w"), "w", "a3"), Some(id(3)));
     assert_eq!(signed(&events("+w -w +w"), "w", "a1"), None, "an older one is not ours");
@@ -119,7 +120,7 @@ fn the_lowest_standing_marker_of_the_round_wins() {
     assert_eq!(order(&comments(&voided), Some(&seven), "n1"), Order::Missing);
     let forged = [a.as_str(), &b, "y: void n1"];
     assert_eq!(order(&comments(&forged), Some(&seven), "n2"), lost, "only its author makes it void");
-    assert_eq!(own_marker(&comments(&all), "n2"), Some(30));
+    assert_eq!(own_markers(&comments(&all), "n2"), [30]);
 }
 
 #[test]
