@@ -23,6 +23,7 @@ mod github;
 mod http;
 #[cfg(feature = "http")]
 mod jira;
+mod program;
 mod secret;
 
 pub(crate) use failure::{Failure, Why};
@@ -196,7 +197,11 @@ pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Track
         }
         #[cfg(feature = "http")]
         Address::Jira { base, project } => Ok(Box::new(jira::Jira::open(base, project, options)?)),
-        _ => Err(Failure::new(Why::Setting, "this tracker is not built in")),
+        Address::Command(path) => Ok(Box::new(program::Program::open(path, options)?)),
+        #[cfg(not(feature = "http"))]
+        Address::GitHub { .. } | Address::Jira { .. } => {
+            Err(Failure::new(Why::Setting, "this build has no HTTP, and so no GitHub and no Jira"))
+        }
     }
 }
 
@@ -248,7 +253,6 @@ fn swap_in_steps<T: Tracker + ?Sized>(tracker: &T, key: &Key, swap: &Swap) -> Re
 
 /// Writes a comment that holds a nonce. Where it is not clear that it arrived, it
 /// is looked for before it is written again.
-#[cfg(feature = "http")]
 fn comment_once<T: Tracker>(
     tracker: &T,
     key: &Key,
@@ -275,4 +279,4 @@ fn show(labels: &[String]) -> String {
 
 #[cfg(all(test, feature = "http"))]
 #[path = "../../tests/support/tracker_server.rs"]
-mod test_server;
+pub(crate) mod test_server;

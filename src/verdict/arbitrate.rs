@@ -68,6 +68,10 @@ pub(crate) enum Gate {
 /// After [`Taken::Ours`](crate::model::ticket::Taken): which event was it?
 /// `began` is the round the claim was made for.
 pub(crate) fn gate(events: &[Event], queue: &str, began: Option<&EventId>) -> Gate {
+    // A list that does not show the beginning lags.
+    if began.is_some_and(|began| !events.iter().any(|event| event.id == *began)) {
+        return Gate::NotYet;
+    }
     let start = position_labeled(events, queue);
     if start.map(|start| &events[start].id) != began {
         return Gate::Requeued;
@@ -184,6 +188,11 @@ pub(crate) fn order(comments: &[Comment], round: Option<&EventId>, nonce: &str) 
     }
     let (comment, lowest, host) = standing.swap_remove(0);
     if lowest == nonce { Order::Won } else { Order::Lost { nonce: lowest, host, at: comment.at } }
+}
+
+/// Does any marker stand in this round?
+pub(crate) fn is_contested(comments: &[Comment], round: Option<&EventId>) -> bool {
+    !markers(comments, round).is_empty()
 }
 
 /// The comments that hold this nonce's marker, in any round: one, or more when an

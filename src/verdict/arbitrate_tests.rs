@@ -40,6 +40,7 @@ fn a_gate_is_ours_when_exactly_one_took_the_label_off_in_this_round() {
         ("+q -q -q", Some(1), Gate::Several(2)),
         ("+q -q +q", Some(1), Gate::Requeued),
         ("+q -q +q -q", Some(1), Gate::Requeued),
+        ("", Some(1), Gate::NotYet),
         ("", None, Gate::NotYet),
         ("-q", None, Gate::Ours(id(1))),
     ] {
@@ -120,6 +121,7 @@ fn the_lowest_standing_marker_of_the_round_wins() {
     assert_eq!(order(&comments(&voided), Some(&seven), "n1"), Order::Missing);
     let forged = [a.as_str(), &b, "y: void n1"];
     assert_eq!(order(&comments(&forged), Some(&seven), "n2"), lost, "only its author makes it void");
+    assert!(is_contested(&comments(&all), Some(&seven)) && !is_contested(&comments(&all), Some(&id(8))));
     assert_eq!(own_markers(&comments(&all), "n2"), [30]);
 }
 

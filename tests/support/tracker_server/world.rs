@@ -128,6 +128,11 @@ impl World {
         changes
     }
 
+    /// A comment by somebody else.
+    pub fn person_comments(&mut self, key: &str, body: &str) {
+        self.add_comment(key, "person", body);
+    }
+
     pub(super) fn add_comment(&mut self, key: &str, author: &str, body: &str) -> Comment {
         let comment = Comment { id: self.id(), author: author.to_owned(), body: body.to_owned(), at: now() };
         if let Some(ticket) = self.tickets.get_mut(key) {
