@@ -98,19 +98,13 @@ impl Program {
             };
             Failure::new(why, format!("{} {what}", self.name())).maybe_applied(writes && why != Why::Setting)
         })?;
-        let value = match serde_json::from_slice::<Value>(&answer.stdout) {
-            Ok(Value::Object(value)) => value,
-            _ => {
-                let said = String::from_utf8_lossy(&answer.stderr);
-                let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-                let said = escape(said.as_bytes(), 200);
-                let message = format!(
-                    "{} answered {op} with no JSON object ({}; it says: {said})",
-                    self.name(),
-                    answer.status
-                );
-                return Err(Failure::new(Why::Protocol, message).maybe_applied(writes));
-            }
+        let Ok(Value::Object(value)) = serde_json::from_slice::<Value>(&answer.stdout) else {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+            let said = escape(said.as_bytes(), 200);
+            let message =
+                format!("{} answered {op} with no JSON object ({}; it says: {said})", self.name(), answer.status);
+            return Err(Failure::new(Why::Protocol, message).maybe_applied(writes));
         };
         match value.get("error") {
             Some(error) => Err(self.failure(error, writes)),

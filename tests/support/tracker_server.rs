@@ -11,8 +11,8 @@ mod jira;
 #[path = "tracker_server/world.rs"]
 mod world;
 
-pub use fault::{Fault, Kind};
-pub use world::World;
+pub(crate) use fault::{Fault, Kind};
+pub(crate) use world::World;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,13 +22,13 @@ use std::time::Duration;
 
 /// One request as it arrived.
 #[derive(Clone, Debug)]
-pub struct Request {
-    pub method: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
     /// With its query, as sent.
-    pub path: String,
+    pub(crate) path: String,
     /// The authorization header, or nothing.
-    pub authorization: String,
-    pub body: String,
+    pub(crate) authorization: String,
+    pub(crate) body: String,
     host: String,
 }
 
@@ -41,18 +41,18 @@ impl Request {
 
 /// An answer in the making.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub fn json(status: u16, body: &serde_json::Value) -> Self {
+    pub(crate) fn json(status: u16, body: &serde_json::Value) -> Self {
         Self { status, headers: Vec::new(), body: body.to_string() }
     }
 
-    pub fn empty(status: u16) -> Self {
+    pub(crate) fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: String::new() }
     }
 }
@@ -63,15 +63,15 @@ struct Shared {
 }
 
 /// The server; it ends when this is dropped.
-pub struct Server {
+pub(crate) struct Server {
     /// `http://127.0.0.1:PORT`
-    pub url: String,
+    pub(crate) url: String,
     shared: Arc<Shared>,
     accepting: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("address");
         let shared = Arc::new(Shared { world: Mutex::new(World::default()), stop: AtomicBool::new(false) });
@@ -90,17 +90,17 @@ impl Server {
     }
 
     /// The tickets and what the server remembers, to look at and to change.
-    pub fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         lock(&self.shared.world)
     }
 
     /// Switches a fault on.
-    pub fn fault(&self, fault: Fault) {
+    pub(crate) fn fault(&self, fault: Fault) {
         self.world().faults.push(fault);
     }
 
     /// Requests so far whose `METHOD path` holds `text`.
-    pub fn count(&self, text: &str) -> usize {
+    pub(crate) fn count(&self, text: &str) -> usize {
         self.world().seen.iter().filter(|one| format!("{} {}", one.method, one.path).contains(text)).count()
     }
 }

@@ -218,4 +218,6 @@ impl Tracker for GitHub {
 }
 
 #[cfg(test)]
+mod emulator_tests;
+#[cfg(test)]
 mod tests;

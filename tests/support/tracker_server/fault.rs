@@ -4,9 +4,9 @@ use super::{Answer, Request, World};
 use std::time::Duration;
 
 /// Something a person or another machine does at that moment.
-pub type Change = Box<dyn Fn(&mut World) + Send + Sync>;
+pub(crate) type Change = Box<dyn Fn(&mut World) + Send + Sync>;
 
-pub enum Kind {
+pub(crate) enum Kind {
     /// This instead; nothing is applied.
     Answer(Answer),
     /// Applied, and answered so.
@@ -32,19 +32,19 @@ pub enum Kind {
 }
 
 /// A fault: for requests whose `METHOD path` holds `on`, so many times.
-pub struct Fault {
+pub(crate) struct Fault {
     on: String,
     times: usize,
     make: Box<dyn Fn() -> Kind + Send + Sync>,
 }
 
 impl Fault {
-    pub fn new(on: &str, times: usize, make: impl Fn() -> Kind + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(on: &str, times: usize, make: impl Fn() -> Kind + Send + Sync + 'static) -> Self {
         Self { on: on.to_owned(), times, make: Box::new(make) }
     }
 
     /// An answer instead, with headers.
-    pub fn status(on: &str, times: usize, status: u16, headers: &[(&str, &str)]) -> Self {
+    pub(crate) fn status(on: &str, times: usize, status: u16, headers: &[(&str, &str)]) -> Self {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let headers: Vec<_> = headers.iter().map(own).collect();
         Self::new(on, times, move || {

@@ -6,64 +6,64 @@ use std::time::SystemTime;
 
 /// One change of a ticket: what both dialects tell as events.
 #[derive(Clone, Debug)]
-pub struct Change {
-    pub id: u64,
-    pub from: Vec<String>,
-    pub to: Vec<String>,
+pub(crate) struct Change {
+    pub(crate) id: u64,
+    pub(crate) from: Vec<String>,
+    pub(crate) to: Vec<String>,
     /// Closed or reopened by it.
-    pub closed: Option<bool>,
-    pub at: String,
-    pub actor: String,
+    pub(crate) closed: Option<bool>,
+    pub(crate) at: String,
+    pub(crate) actor: String,
 }
 
 #[derive(Clone, Debug)]
-pub struct Comment {
-    pub id: u64,
-    pub author: String,
-    pub body: String,
-    pub at: String,
+pub(crate) struct Comment {
+    pub(crate) id: u64,
+    pub(crate) author: String,
+    pub(crate) body: String,
+    pub(crate) at: String,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Ticket {
-    pub title: String,
-    pub closed: bool,
-    pub labels: Vec<String>,
-    pub changes: Vec<Change>,
-    pub comments: Vec<Comment>,
-    pub pull_request: bool,
+pub(crate) struct Ticket {
+    pub(crate) title: String,
+    pub(crate) closed: bool,
+    pub(crate) labels: Vec<String>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) comments: Vec<Comment>,
+    pub(crate) pull_request: bool,
 }
 
 #[derive(Default)]
-pub struct World {
+pub(crate) struct World {
     /// By number (GitHub) or key (Jira).
-    pub tickets: BTreeMap<String, Ticket>,
-    pub seen: Vec<Request>,
-    pub faults: Vec<Fault>,
+    pub(crate) tickets: BTreeMap<String, Ticket>,
+    pub(crate) seen: Vec<Request>,
+    pub(crate) faults: Vec<Fault>,
     /// Lists are answered from this copy: an index that lags.
-    pub stale: Option<BTreeMap<String, Ticket>>,
+    pub(crate) stale: Option<BTreeMap<String, Ticket>>,
     /// So many readings of events do not show the newest change yet.
-    pub events_lag: usize,
+    pub(crate) events_lag: usize,
     /// Adding a label reads the list, waits and writes it back whole.
-    pub leaky_adds: bool,
+    pub(crate) leaky_adds: bool,
     /// Labels must be made before they can be put on.
-    pub strict_labels: bool,
+    pub(crate) strict_labels: bool,
     /// Labels made so far.
-    pub known_labels: Vec<String>,
+    pub(crate) known_labels: Vec<String>,
     /// Lists give no links to further pages.
-    pub no_links: bool,
+    pub(crate) no_links: bool,
     ids: u64,
 }
 
 impl World {
     /// A ticket as a person makes it, then queued.
-    pub fn queued(&mut self, key: &str) {
+    pub(crate) fn queued(&mut self, key: &str) {
         self.tickets.insert(key.to_owned(), Ticket { title: format!("ticket {key}"), ..Ticket::default() });
         self.label(key, "person", &["orion-queue"], &[]);
     }
 
     /// Labels by somebody.
-    pub fn label(&mut self, key: &str, actor: &str, add: &[&str], remove: &[&str]) {
+    pub(crate) fn label(&mut self, key: &str, actor: &str, add: &[&str], remove: &[&str]) {
         let Some(ticket) = self.tickets.get(key) else { return };
         let mut to: Vec<String> =
             ticket.labels.iter().filter(|label| !remove.contains(&label.as_str())).cloned().collect();
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Writes a full list of labels.
-    pub fn set_labels(&mut self, key: &str, actor: &str, to: Vec<String>) {
+    pub(crate) fn set_labels(&mut self, key: &str, actor: &str, to: Vec<String>) {
         let (id, at) = (self.id(), now());
         let Some(ticket) = self.tickets.get_mut(key) else { return };
         let from = std::mem::replace(&mut ticket.labels, to.clone());
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Closes or reopens.
-    pub fn close(&mut self, key: &str, closed: bool) {
+    pub(crate) fn close(&mut self, key: &str, closed: bool) {
         let (id, at) = (self.id(), now());
         let Some(ticket) = self.tickets.get_mut(key) else { return };
         ticket.closed = closed;
@@ -101,12 +101,12 @@ impl World {
         });
     }
 
-    pub fn labels(&self, key: &str) -> Vec<String> {
+    pub(crate) fn labels(&self, key: &str) -> Vec<String> {
         self.tickets.get(key).map(|ticket| ticket.labels.clone()).unwrap_or_default()
     }
 
     /// How often a label came on.
-    pub fn times_on(&self, key: &str, label: &str) -> usize {
+    pub(crate) fn times_on(&self, key: &str, label: &str) -> usize {
         let on = |change: &&Change| {
             change.to.iter().any(|to| to == label) && !change.from.iter().any(|from| from == label)
         };
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// A comment by somebody else.
-    pub fn person_comments(&mut self, key: &str, body: &str) {
+    pub(crate) fn person_comments(&mut self, key: &str, body: &str) {
         self.add_comment(key, "person", body);
     }
 
