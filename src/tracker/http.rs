@@ -59,8 +59,10 @@ impl Answer {
                 Err(_) => http_date(text).map(until),
             };
         }
-        if self.header("x-ratelimit-remaining")? != "0" {
-            return None;
+        if self.header("x-ratelimit-remaining") != Some("0") {
+            // GitHub's secondary limits may come without a number; it asks for a minute then.
+            let limited = self.status == 403 && contains(&self.body, b"rate limit");
+            return limited.then_some(Duration::from_secs(60));
         }
         let reset: u64 = self.header("x-ratelimit-reset")?.parse().ok()?;
         Some(until(std::time::UNIX_EPOCH + Duration::from_secs(reset)))
@@ -332,6 +334,10 @@ impl Http {
     pub(super) fn host(&self) -> &str {
         address::host(&self.base)
     }
+}
+
+fn contains(text: &[u8], words: &[u8]) -> bool {
+    text.windows(words.len()).any(|window| window.eq_ignore_ascii_case(words))
 }
 
 /// What servers call their explanations.

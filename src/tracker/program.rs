@@ -102,8 +102,11 @@ impl Program {
             let said = String::from_utf8_lossy(&answer.stderr);
             let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
             let said = escape(said.as_bytes(), 200);
-            let message =
-                format!("{} answered {op} with no JSON object ({}; it says: {said})", self.name(), answer.status);
+            let message = format!(
+                "{} answered {op} with no JSON object ({}; it says: {said})",
+                self.name(),
+                answer.status
+            );
             return Err(Failure::new(Why::Protocol, message).maybe_applied(writes));
         };
         match value.get("error") {

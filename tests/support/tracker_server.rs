@@ -156,12 +156,10 @@ fn answer(shared: &Shared, request: &Request, kind: Option<Kind>, out: &mut TcpS
             drop(apply());
             false
         }
-        Some(Kind::HalfBody) => {
-            let mut answer = apply();
-            let whole = answer.body.len();
-            answer.body.truncate(whole / 2);
-            write_head(out, &answer, whole.max(10));
-            drop(out.write_all(answer.body.as_bytes()));
+        Some(Kind::HalfBody) => half(out, apply()),
+        Some(Kind::HalfThenStall(time)) => {
+            half(out, apply());
+            std::thread::sleep(time);
             false
         }
         Some(Kind::Huge(bytes)) => {
@@ -193,6 +191,14 @@ fn answer(shared: &Shared, request: &Request, kind: Option<Kind>, out: &mut TcpS
             write_answer(out, &answer)
         }
     }
+}
+
+fn half(out: &mut TcpStream, mut answer: Answer) -> bool {
+    let whole = answer.body.len();
+    answer.body.truncate(whole / 2);
+    write_head(out, &answer, whole.max(10));
+    drop(out.write_all(answer.body.as_bytes()));
+    false
 }
 
 fn route(shared: &Shared, request: &Request) -> Answer {

@@ -37,9 +37,11 @@ impl History {
         Self { lines, torn: bytes.last().is_some_and(|byte| *byte != b'\n') }
     }
 
-    /// The id the next event gets: above every one there is.
-    pub(super) fn next_id(&self) -> u64 {
-        self.lines.iter().map(|line| line.id).max().unwrap_or(0) + 1
+    /// The id the next event gets: above every one there is. A new file begins at
+    /// the time in seconds, so that a mark from before somebody removed the file is
+    /// nobody's mark afterwards.
+    pub(super) fn next_id(&self, now: WallTime) -> u64 {
+        self.lines.iter().map(|line| line.id).max().map_or(now.seconds(), |last| last + 1)
     }
 
     /// Labels and state as the events explain them.
@@ -74,7 +76,7 @@ impl History {
         missing
     }
 
-    /// Lines for new events, ids from `next_id` on.
+    /// Lines for new events, ids ascending.
     pub(super) fn lines_for(&self, events: &[What], now: WallTime, actor: &str) -> Vec<Line> {
         let line = |(id, what): (u64, &What)| {
             let (event, label) = match what {
@@ -86,13 +88,13 @@ impl History {
             let (at, event, actor) = (now.rfc3339(), event.to_owned(), actor.to_owned());
             Line { id, at, event, label, body: None, actor }
         };
-        (self.next_id()..).zip(events).map(line).collect()
+        (self.next_id(now)..).zip(events).map(line).collect()
     }
 
     /// The line for a comment.
     pub(super) fn comment_line(&self, body: &str, now: WallTime, actor: &str) -> Line {
         let (event, body) = ("comment".to_owned(), Some(body.to_owned()));
-        Line { id: self.next_id(), at: now.rfc3339(), event, label: None, body, actor: actor.to_owned() }
+        Line { id: self.next_id(now), at: now.rfc3339(), event, label: None, body, actor: actor.to_owned() }
     }
 
     /// The bytes to append for these lines.
@@ -152,7 +154,8 @@ mod tests {
     fn a_torn_line_is_closed_and_never_joined() {
         let history =
             History::parse(b"{\"id\":4,\"at\":\"x\",\"event\":\"labeled\",\"label\":\"a\"}\n{\"id\":5,");
-        assert_eq!(history.next_id(), 5);
+        assert_eq!(history.next_id(WallTime(9000)), 5);
+        assert_eq!(History::default().next_id(WallTime(9000)), 9);
         let lines = history.lines_for(&[What::Unlabeled("a".into())], WallTime(0), "me");
         let bytes = history.bytes(&lines);
         assert!(bytes.starts_with(b"\n{"), "{}", String::from_utf8_lossy(&bytes));

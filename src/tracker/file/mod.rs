@@ -4,6 +4,7 @@ mod history;
 mod store;
 mod ticket_file;
 
+use crate::error::Kind;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
@@ -97,7 +98,14 @@ impl Tracker for FileTracker {
     }
 
     fn ticket(&self, key: &Key) -> Result<Ticket, Failure> {
-        store::read_explained(&Paths::new(&self.dir, key), key).map(|state| state.ticket)
+        let paths = Paths::new(&self.dir, key);
+        match store::read_explained(&paths, key) {
+            // Who may only read may read; its events are then not complete, and not shown.
+            Err(failure) if failure.why() == Why::Local(Kind::CannotCreate) => {
+                store::read(&paths, key).map(|state| state.ticket)
+            }
+            other => other.map(|state| state.ticket),
+        }
     }
 
     fn events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
@@ -117,9 +125,9 @@ impl Tracker for FileTracker {
         }
         let actor = swap.signature.as_deref().unwrap_or(ACTOR);
         let mark = guarded.change(&swap.add, &swap.remove, actor)?;
+        // Whoever removes a guard file can let two write at once: the ticket itself must show it.
         let after = store::read(&paths, key)?.ticket;
-        // Another writer, or a person, may have gone on since; ours is in the events all the same.
-        if swap.is_done(&after) || mark.is_some() {
+        if swap.is_done(&after) {
             return Ok(Swapped::Done(mark));
         }
         Ok(Swapped::Unconfirmed(format!("labels now {}", super::show(&after.labels))))

@@ -8,6 +8,7 @@ use super::history::{EDIT, History, Line};
 use super::ticket_file::TicketFile;
 use crate::model::ticket::{EventId, Expect, Key, Ticket, What};
 use crate::os::clock;
+use crate::os::mask::Blocked;
 use crate::os::plain_file::{self, Content, Stamp};
 use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
@@ -123,6 +124,8 @@ pub(super) struct Guarded<'a> {
     paths: &'a Paths,
     guard: File,
     pub(super) state: State,
+    /// A terminal must not stop us in the middle of a change.
+    _stops: Blocked,
 }
 
 impl<'a> Guarded<'a> {
@@ -132,6 +135,7 @@ impl<'a> Guarded<'a> {
         let first = read(paths, key)?;
         let failed =
             |error: io::Error| Failure::local(&format!("cannot lock {}", name(&paths.guard)), &error);
+        let stops = Blocked::terminal_stops();
         let guard = plain_file::locked(&paths.guard, guard_mode(first.mode), GUARD_WAIT).map_err(failed)?;
         let guard = guard.ok_or_else(|| {
             Failure::new(
@@ -141,7 +145,7 @@ impl<'a> Guarded<'a> {
             .hint(format!("see who: fuser {}", paths.guard.display()))
         })?;
         finish_note(paths, key, &guard)?;
-        let mut guarded = Self { paths, guard, state: read(paths, key)? };
+        let mut guarded = Self { paths, guard, state: read(paths, key)?, _stops: stops };
         let State { ticket, history, .. } = &guarded.state;
         let missing = history.missing(&ticket.labels, ticket.closed);
         if !missing.is_empty() {

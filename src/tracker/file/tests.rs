@@ -162,12 +162,14 @@ fn a_write_cut_short_is_finished_by_the_next_and_only_once() {
         fixture.file("5.toml", QUEUED);
         fixture.tracker.ticket(&key("5")).expect("the edit is written down");
         let history = fixture.text("5.history.jsonl");
+        let last: u64 = fixture.tracker.events(&key("5")).expect("events")[0].id.0.parse().expect("number");
         let stamp = crate::os::plain_file::stamp(&fixture.dir.path().join("5.toml")).expect("stamp");
         let line = |id: u64, event: &str, label: &str| {
             let at = "2026-11-29T00:00:00.000Z";
             serde_json::json!({"id": id, "at": at, "event": event, "label": label, "actor": "orion-claim"})
         };
-        let (off, on) = (line(2, "unlabeled", "orion-queue"), line(3, "labeled", "orion-working"));
+        let (off, on) =
+            (line(last + 1, "unlabeled", "orion-queue"), line(last + 2, "labeled", "orion-working"));
         let note = serde_json::json!({
             "lines": [off, on], "add": ["orion-working"], "remove": ["orion-queue"],
             "inode": stamp.inode, "size": stamp.size, "modified_ns": stamp.modified_ns.to_string(),

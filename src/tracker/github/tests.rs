@@ -266,6 +266,12 @@ fn later_means_later_and_a_long_wait_is_handed_to_the_caller() {
         assert!(failure.wait().expect("a wish") >= Duration::from_secs(3600));
         assert!(failure.is_passing());
     }
+    server.fault(Fault::new("GET ", 1, || {
+        let body = "{\"message\": \"You have exceeded a secondary rate limit\"}".to_owned();
+        Kind::Answer(Reply { status: 403, headers: Vec::new(), body })
+    }));
+    let failure = tracker.ticket(&key("12")).expect_err("not now");
+    assert_eq!((failure.why(), failure.wait()), (Why::Unreachable, Some(Duration::from_secs(60))));
 }
 
 #[test]
@@ -338,16 +344,65 @@ fn a_server_that_does_not_answer_costs_the_time_out_and_no_more() {
     let quick =
         Options { timeout: Duration::from_millis(300), patience: Duration::from_millis(1), ..options() };
     let tracker = open(&server, &quick);
-    server.fault(Fault::new("GET ", 9, || Kind::Stall(Duration::from_secs(2))));
-    let failure = tracker.ticket(&key("12")).expect_err("silence");
-    assert_eq!(failure.why(), Why::Unreachable);
-    assert!(!failure.may_be_applied(), "a read changes nothing");
+    for make in [|| Kind::Stall(Duration::from_secs(2)), || Kind::HalfThenStall(Duration::from_secs(2))] {
+        server.world().faults.clear();
+        server.fault(Fault::new("GET ", 9, make));
+        let failure = tracker.ticket(&key("12")).expect_err("silence");
+        assert_eq!(failure.why(), Why::Unreachable);
+        assert!(!failure.may_be_applied(), "a read changes nothing");
+    }
     drop(server);
     assert_eq!(tracker.ticket(&key("12")).expect_err("gone").why(), Why::Unreachable);
     let clear = GitHub::open("http://192.0.2.1", "acme", "tools", &options()).err().expect("in clear");
     assert_eq!(clear.why(), Why::Setting);
     let allowed = Options { allow_http: true, ..options() };
     assert!(GitHub::open("http://192.0.2.1", "acme", "tools", &allowed).is_ok());
+}
+
+/// The certificate is one that `openssl` made a moment ago, so nobody trusts it.
+#[test]
+fn a_certificate_nobody_trusts_is_refused_and_one_of_ours_is_taken() {
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+    let dir = tempfile::tempdir().expect("dir");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (certificate, secret) = (path("cert.pem"), path("key.pem"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", &secret, "-out", &certificate])
+        .stderr(Stdio::null())
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "openssl is missing");
+        return;
+    }
+    let mut server = Command::new("openssl")
+        .args(["s_server", "-accept", "127.0.0.1:0", "-www", "-cert", &certificate, "-key", &secret])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("s_server");
+    let lines = std::io::BufReader::new(server.stdout.take().expect("stdout")).lines();
+    let port = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next().map(str::to_owned));
+    let base = format!("https://localhost:{}", port.expect("a port"));
+    let open = |ca_file| {
+        let options = Options { ca_file, patience: Duration::ZERO, ..options() };
+        GitHub::open(&base, "acme", "tools", &options).expect("opens")
+    };
+    let failure = open(None).ticket(&key("12")).expect_err("not trusted");
+    assert_eq!(failure.why(), Why::Unreachable, "{failure}");
+    assert!(failure.to_string().contains("not trusted"), "{failure}");
+    let write = open(None).take(&key("12"), "orion-queue").expect_err("nothing was sent");
+    assert!(!write.may_be_applied(), "{write}");
+    // Trusted, it is a web page, and so no tracker: the token would have gone to the right host.
+    let failure = open(Some(certificate.into())).ticket(&key("12")).expect_err("a page");
+    assert_eq!(failure.why(), Why::Protocol, "{failure}");
+    server.kill().expect("kill");
+    server.wait().expect("wait");
 }
 
 #[test]

@@ -34,8 +34,9 @@ impl Jira {
     /// # Errors
     /// [`Why::Setting`]: a label with a blank (Jira has none), and what [`Http::new`] says.
     pub(super) fn open(base: &str, project: &str, options: &Options) -> Result<Self, Failure> {
-        let labels = options.labels.managed();
-        if let Some(label) = labels.iter().find(|label| label.contains(char::is_whitespace)) {
+        let Labels { stage_prefix, host_prefix, .. } = &options.labels;
+        let labels = options.labels.managed().into_iter().chain([stage_prefix.as_str(), host_prefix]);
+        if let Some(label) = labels.into_iter().find(|label| label.contains(char::is_whitespace)) {
             let label = escape(label.as_bytes(), 80);
             return Err(Failure::new(
                 Why::Setting,

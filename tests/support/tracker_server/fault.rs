@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Huge(usize),
     /// Silence, then no answer.
     Stall(Duration),
+    /// Half an answer, then silence.
+    HalfThenStall(Duration),
     /// Applied, silence.
     AppliedThenStall(Duration),
     /// Somebody is faster.
