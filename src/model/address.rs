@@ -1,6 +1,6 @@
 //! Where tickets live: `file:DIR`, `github:OWNER/REPO`, `jira:URL/PROJECT`, `command:PROG`.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 /// A tracker, in canonical spelling: one tracker has one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +41,12 @@ impl Address {
         let (kind, rest) = text.split_once(':').ok_or(FORMS)?;
         match kind {
             "file" | "command" => {
-                let path = PathBuf::from(rest);
-                if !path.is_absolute() {
-                    return Err(format!("needs an absolute path ({kind}:/…)"));
+                let path = Path::new(rest);
+                if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+                    return Err(format!("needs an absolute path without .. ({kind}:/…)"));
                 }
+                // Without doubled and trailing slashes.
+                let path: PathBuf = path.components().collect();
                 Ok(if kind == "file" { Self::File(path) } else { Self::Command(path) })
             }
             "github" => {
@@ -145,6 +147,7 @@ mod tests {
         let read = |text| Address::parse(text, None).expect(text);
         assert_eq!(read("github:Acme/Tools"), read("github:acme/tools"));
         assert_eq!(read("jira:https://X.example/jira//ab"), read("jira:https://x.example/jira/AB"));
+        assert_eq!(read("file:/a//b/./c/"), read("file:/a/b/c"));
         assert_ne!(read("github:acme/a").dir_name(), read("github:acme/b").dir_name());
         let name = read("github:acme/tools").dir_name();
         assert_eq!(name, "api.github.com_acme_tools-e4723e0a", "the same in every version");
@@ -162,6 +165,7 @@ mod tests {
             "github:../x",
             "github:a b/c",
             "file:tickets",
+            "file:/a/../b",
             "command:prog",
             "jira:x.example/AB",
             "jira:ftp://x/AB",

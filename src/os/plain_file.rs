@@ -90,10 +90,20 @@ pub(crate) fn replace(path: &Path, temp: &Path, bytes: &[u8], mode: u32) -> io::
 /// # Errors
 /// What the system answers. After ENOSPC the last line may be torn.
 pub(crate) fn append(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let mut file = OpenOptions::new().append(true).create(true).mode(mode).custom_flags(flags).open(path)?;
-    regular(&file)?;
-    file.write_all(bytes)
+    let mut options = OpenOptions::new();
+    options.append(true);
+    open_or_make(path, options, mode)?.write_all(bytes)
+}
+
+/// Takes back what was appended since a file had `size` bytes.
+///
+/// # Errors
+/// What the system answers; a missing file of no bytes is none.
+pub(crate) fn cut(path: &Path, size: u64) -> io::Result<()> {
+    match OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && size == 0 => Ok(()),
+        opened => opened?.set_len(size),
+    }
 }
 
 /// A lock file that stays: opened where it exists, made where it does not, locked,
@@ -104,7 +114,7 @@ pub(crate) fn append(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 /// What the system answers.
 pub(crate) fn locked(path: &Path, mode: u32, timeout: Duration) -> io::Result<Option<File>> {
     for _ in 0..5 {
-        let Some(file) = flock::lock_within(open_or_make(path, mode)?, Mode::Exclusive, timeout)? else {
+        let Some(file) = flock::lock_within(open(path, mode)?, Mode::Exclusive, timeout)? else {
             return Ok(None);
         };
         match fs::symlink_metadata(path) {
@@ -117,15 +127,25 @@ pub(crate) fn locked(path: &Path, mode: u32, timeout: Duration) -> io::Result<Op
     Err(io::Error::from_raw_os_error(libc::EAGAIN))
 }
 
-fn open_or_make(path: &Path, mode: u32) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let open = || OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-    let file = match open() {
+fn open(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    open_or_make(path, options, mode)
+}
+
+/// Opens what exists; makes it only where nothing is, with exactly this mode: who
+/// shares the directory shares the files, whatever the umask of the first.
+fn open_or_make(path: &Path, mut options: OpenOptions, mode: u32) -> io::Result<File> {
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let made = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path);
-            match made {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open()?,
-                made => made?,
+            match options.clone().create_new(true).mode(mode).open(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path)?,
+                made => {
+                    let made = made?;
+                    made.set_permissions(fs::Permissions::from_mode(mode))?;
+                    made
+                }
             }
         }
         opened => opened?,

@@ -229,7 +229,7 @@ fn swap_in_steps<T: Tracker + ?Sized>(tracker: &T, key: &Key, swap: &Swap) -> Re
             Err(failure) if !failure.may_be_applied() && lost.is_none() => return Err(failure),
             other => other.err(),
         };
-        ticket = match tracker.ticket(key) {
+        ticket = match settled(tracker, key, swap) {
             Ok(ticket) => ticket,
             Err(failure) => return Ok(Swapped::Unconfirmed(format!("written, then unreadable: {failure}"))),
         };
@@ -249,6 +249,18 @@ fn swap_in_steps<T: Tracker + ?Sized>(tracker: &T, key: &Key, swap: &Swap) -> Re
     }
     let lost = lost.map(|failure| format!("{failure}; ")).unwrap_or_default();
     Ok(Swapped::Unconfirmed(format!("{lost}labels now {}", show(&ticket.labels))))
+}
+
+/// The ticket after a write: looked at again twice, because a replica may lag.
+fn settled<T: Tracker + ?Sized>(tracker: &T, key: &Key, swap: &Swap) -> Result<Ticket, Failure> {
+    for pause in [200, 800] {
+        let ticket = tracker.ticket(key)?;
+        if swap.is_done(&ticket) {
+            return Ok(ticket);
+        }
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+    tracker.ticket(key)
 }
 
 /// Writes a comment that holds a nonce. Where it is not clear that it arrived, it

@@ -165,6 +165,8 @@ impl Tracker for Program {
     fn queue(&self) -> Result<Listing, Failure> {
         let mut listing = self.list("queue")?;
         listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
+        // Among equals its own order stays.
+        listing.tickets.sort_by_key(|ticket| std::cmp::Reverse(ticket.priority));
         Ok(listing)
     }
 

@@ -124,7 +124,10 @@ impl Tracker for FileTracker {
             return Ok(Swapped::Changed(why));
         }
         let actor = swap.signature.as_deref().unwrap_or(ACTOR);
-        let mark = guarded.change(&swap.add, &swap.remove, actor)?;
+        let mark = match guarded.change(&swap.add, &swap.remove, actor) {
+            Err(failure) if failure.may_be_applied() => return Ok(Swapped::Unconfirmed(failure.to_string())),
+            other => other?,
+        };
         // Whoever removes a guard file can let two write at once: the ticket itself must show it.
         let after = store::read(&paths, key)?.ticket;
         if swap.is_done(&after) {

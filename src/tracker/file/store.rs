@@ -160,7 +160,7 @@ impl<'a> Guarded<'a> {
         expect.broken(&self.state.ticket, &self.state.history.events())
     }
 
-    /// Changes labels: events and ticket. Gives the id of the event by which the
+    /// Changes labels: events and ticket, or neither. Gives the id of the event by which the
     /// first of `add` came on, if it did.
     pub(super) fn change(
         mut self,
@@ -188,12 +188,16 @@ impl<'a> Guarded<'a> {
         };
         let text = serde_json::to_vec(&note).unwrap_or_default();
         self.local(&self.paths.guard, plain_file::overwrite(&self.guard, &text))?;
+        let size = plain_file::stamp(&self.paths.history).map_or(0, |stamp| stamp.size);
         let written = self.append(lines).and_then(|()| apply(self.paths, &mut self.state, &note));
-        if written.is_ok() {
-            // Not emptied: the next one finds that it has happened.
-            drop(plain_file::overwrite(&self.guard, b""));
+        // After a failure nothing may be left that the next one would finish.
+        let undone = written.is_ok() || plain_file::cut(&self.paths.history, size).is_ok();
+        let settled = undone && plain_file::overwrite(&self.guard, b"").is_ok();
+        match written {
+            // A note that stays is looked at by the next one, who finds that it has happened.
+            Ok(()) => Ok(mark),
+            Err(failure) => Err(failure.maybe_applied(!settled)),
         }
-        written.map(|()| mark)
     }
 
     /// Appends a comment.

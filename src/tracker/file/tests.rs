@@ -202,6 +202,40 @@ fn a_write_cut_short_is_finished_by_the_next_and_only_once() {
 }
 
 #[test]
+fn a_write_that_fails_leaves_nothing_that_the_next_would_finish() {
+    let fixture = Fixture::new();
+    fixture.file("5.toml", QUEUED);
+    fixture.tracker.ticket(&key("5")).expect("the edit is written down");
+    let history = fixture.text("5.history.jsonl");
+    // Where the new ticket should be written there is a directory.
+    let temp = fixture.dir.path().join(".5.tmp");
+    std::fs::create_dir(&temp).expect("mkdir");
+    let failure = fixture.tracker.swap(&key("5"), &claim()).expect_err("no room");
+    assert!(!failure.may_be_applied(), "{failure}");
+    assert_eq!((fixture.text("5.toml").as_str(), fixture.text("5.history.jsonl")), (QUEUED, history));
+    std::fs::remove_dir(&temp).expect("rmdir");
+    assert!(fixture.tracker.ticket(&key("5")).expect("ticket").has("orion-queue"));
+    assert!(won(&fixture.tracker.swap(&key("5"), &claim()).expect("swap")));
+}
+
+#[test]
+fn who_shares_the_ticket_shares_what_belongs_to_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = Fixture::new();
+    fixture.file("5.toml", QUEUED);
+    let mode = |name: &str| {
+        let meta = std::fs::metadata(fixture.dir.path().join(name)).expect(name);
+        meta.permissions().mode() & 0o777
+    };
+    let shared = std::fs::Permissions::from_mode(0o660);
+    std::fs::set_permissions(fixture.dir.path().join("5.toml"), shared).expect("chmod");
+    assert!(won(&fixture.tracker.swap(&key("5"), &claim()).expect("swap")));
+    for name in ["5.toml", "5.history.jsonl", ".5.guard"] {
+        assert_eq!(mode(name), 0o660, "{name}");
+    }
+}
+
+#[test]
 fn of_many_at_once_exactly_one_wins_each_ticket() {
     const RACERS: usize = 8;
     const TICKETS: usize = 40;

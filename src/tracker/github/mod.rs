@@ -148,8 +148,14 @@ impl Tracker for GitHub {
         if !add.is_empty() {
             self.add_labels(key, add)?;
         }
+        let mut begun = !add.is_empty();
         for label in remove {
-            self.delete_label(key, label)?;
+            // Half of it has happened once the first request is through.
+            self.delete_label(key, label).map_err(|failure| {
+                let maybe = begun || failure.may_be_applied();
+                failure.maybe_applied(maybe)
+            })?;
+            begun = true;
         }
         Ok(())
     }
@@ -219,5 +225,7 @@ impl Tracker for GitHub {
 
 #[cfg(test)]
 mod emulator_tests;
+#[cfg(test)]
+mod fault_tests;
 #[cfg(test)]
 mod tests;

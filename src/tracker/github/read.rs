@@ -37,7 +37,16 @@ impl GitHub {
 
     pub(super) fn read_ticket(&self, key: &Key) -> Result<Ticket, Failure> {
         let path = self.issue(key, "");
-        let answer = self.get(&path)?;
+        let answer = match self.get(&path) {
+            // A redirect of one issue while its repository stays: it was transferred.
+            Err(failure) if failure.why() == Why::Setting && self.get(&self.repo).is_ok() => {
+                return Err(Failure::new(
+                    Why::NoTicket,
+                    format!("issue {key} was moved to another repository"),
+                ));
+            }
+            other => other?,
+        };
         if answer.status != 200 {
             return Err(self.refused(&Method::GET, &path, &answer));
         }
