@@ -68,11 +68,13 @@ pub(crate) enum Gate {
 /// After [`Taken::Ours`](crate::model::ticket::Taken): which event was it?
 /// `began` is the round the claim was made for.
 pub(crate) fn gate(events: &[Event], queue: &str, began: Option<&EventId>) -> Gate {
-    // A list that does not show the beginning lags.
-    if began.is_some_and(|began| !events.iter().any(|event| event.id == *began)) {
+    let start = position_labeled(events, queue);
+    // A list that does not show the beginning lags; so did the one in which there was
+    // none, if there is one now, and then it may as well be another round's.
+    let shows = |began: &EventId| events.iter().any(|event| event.id == *began);
+    if began.map_or(start.is_some(), |began| !shows(began)) {
         return Gate::NotYet;
     }
-    let start = position_labeled(events, queue);
     if start.map(|start| &events[start].id) != began {
         return Gate::Requeued;
     }

@@ -41,6 +41,8 @@ fn a_gate_is_ours_when_exactly_one_took_the_label_off_in_this_round() {
         ("+q -q +q", Some(1), Gate::Requeued),
         ("+q -q +q -q", Some(1), Gate::Requeued),
         ("", Some(1), Gate::NotYet),
+        ("+q -q", None, Gate::NotYet),
+        ("-q +q -q", None, Gate::NotYet),
         ("", None, Gate::NotYet),
         ("-q", None, Gate::Ours(id(1))),
     ] {
