@@ -3,6 +3,7 @@
 //! nothing else in the crate prints.
 
 use crate::error::Error;
+pub(crate) use crate::error::escape;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -90,42 +91,6 @@ pub(crate) fn document(value: &Value) -> String {
     let fields = text.strip_prefix('{').unwrap_or("}");
     let comma = if fields == "}" { "" } else { "," };
     format!("{{\"schema\":1{comma}{fields}")
-}
-
-/// Text from outside (titles, comm, ticket names, paths) made safe for a terminal:
-/// control characters, bidirectional marks and bytes that are not UTF-8 are
-/// written as `\n`, `\u{202e}`, `\xff`; cut at `limit` characters.
-pub(crate) fn escape(text: &[u8], limit: usize) -> String {
-    let mut out = String::new();
-    let mut count = 0;
-    for chunk in text.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            count += 1;
-            if count > limit {
-                out.push('…');
-                return out;
-            }
-            if c.is_control() || is_mark(c) {
-                out.extend(c.escape_default());
-            } else {
-                out.push(c);
-            }
-        }
-        for byte in chunk.invalid() {
-            count += 1;
-            if count > limit {
-                out.push('…');
-                return out;
-            }
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out
-}
-
-/// Characters that change how their neighbours are shown, or show nothing.
-fn is_mark(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

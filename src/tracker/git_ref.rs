@@ -3,9 +3,9 @@
 //! For every tracker, and any remote that git reaches; no service needed.
 
 use super::failure::{Failure, Why};
+use crate::error::escape;
 use crate::model::ticket::Key;
 use crate::os::call::{self, NoAnswer};
-use crate::report::escape;
 use std::ffi::OsStr;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};

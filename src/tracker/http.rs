@@ -3,9 +3,9 @@
 
 use super::Options;
 use super::secret::Secret;
+use crate::error::escape;
 use crate::model::address;
 use crate::model::time::WallTime;
-use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -286,7 +286,7 @@ fn show(labels: &[String]) -> String {
     if labels.is_empty() {
         return "none".to_owned();
     }
-    crate::report::escape(labels.join(", ").as_bytes(), 200)
+    crate::error::escape(labels.join(", ").as_bytes(), 200)
 }
 
 #[cfg(all(test, feature = "http"))]

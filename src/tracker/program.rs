@@ -9,12 +9,12 @@
 //! A failure is `{"error":{"kind":…,"message":…,"retry_after_s":…}}`.
 
 use super::{Finding, Listing, Options, Tracker};
+use crate::error::escape;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, EventId, Expect, Key, Swap, Swapped, Taken, Ticket, What};
 use crate::model::time::WallTime;
 use crate::os::call::{self, NoAnswer};
-use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
 use serde_json::{Map, Value, json};
 use std::io::{Seek, Write};

@@ -1,7 +1,7 @@
 //! A token: used, never shown.
 
+use crate::error::escape;
 use crate::os::plain_file;
-use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
 use std::fmt;
 use std::path::Path;

@@ -5,10 +5,10 @@ mod store;
 mod ticket_file;
 
 use crate::error::Kind;
+use crate::error::escape;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
-use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
 use crate::tracker::{Finding, Listing, Tracker};
 use std::path::{Path, PathBuf};

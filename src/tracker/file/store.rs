@@ -6,11 +6,11 @@
 
 use super::history::{EDIT, History, Line};
 use super::ticket_file::TicketFile;
+use crate::error::escape;
 use crate::model::ticket::{EventId, Expect, Key, Ticket, What};
 use crate::os::clock;
 use crate::os::mask::Blocked;
 use crate::os::plain_file::{self, Content, Stamp};
-use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

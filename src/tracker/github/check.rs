@@ -1,8 +1,8 @@
 //! What `init` looks at: rights, labels, clock.
 
 use super::GitHub;
+use crate::error::escape;
 use crate::os::clock;
-use crate::report::escape;
 use crate::tracker::Finding;
 use crate::tracker::failure::Failure;
 use serde_json::{Value, json};

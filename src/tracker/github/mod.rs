@@ -8,10 +8,10 @@ mod read;
 
 use super::http::{Answer, Call, Http, Repeat, percent};
 use super::{Finding, Listing, Options, Tracker};
+use crate::error::escape;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, Key, Taken, Ticket};
-use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
 use serde_json::{Value, json};
 use ureq::http::Method;

@@ -7,12 +7,12 @@ mod read;
 
 use super::http::{Answer, Call, Http, Repeat, percent};
 use super::{Finding, Listing, Options, Tracker};
+use crate::error::escape;
 use crate::model::address;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, Event, Key, Taken, Ticket};
 use crate::os::clock;
-use crate::report::escape;
 use crate::tracker::failure::{Failure, Why};
 use base64::Engine;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! What Jira shows: tickets by search and by themselves, changelog, comments.
 
 use super::Jira;
+use crate::error::escape;
 use crate::model::ticket::{Comment, Event, EventId, Key, Ticket, What};
 use crate::model::time::WallTime;
-use crate::report::escape;
 use crate::tracker::Listing;
 use crate::tracker::failure::{Failure, Why};
 use crate::tracker::http::percent;
