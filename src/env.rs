@@ -31,6 +31,32 @@ pub(crate) mod name {
     /// Any of these sends Orca's command line to another machine.
     pub(crate) const ORCA_ELSEWHERE: [&str; 3] =
         ["ORCA_ENVIRONMENT", "ORCA_PAIRING_CODE", "ORCA_REMOTE_PAIRING"];
+    /// The ticket tracker, as `--tracker`; exported by `orion-claim run`.
+    pub(crate) const TRACKER: &str = "ORION_TRACKER";
+    /// Who decides a race, as `--arbiter`.
+    pub(crate) const ARBITER: &str = "ORION_ARBITER";
+    /// `true`: only this machine claims from the tracker, as `--single-machine`.
+    pub(crate) const SINGLE_MACHINE: &str = "ORION_SINGLE_MACHINE";
+    /// The settings file of `orion-claim`, as `--config`.
+    pub(crate) const CLAIM_CONFIG: &str = "ORION_CLAIM_CONFIG";
+    /// A tracker's token; goes before GH_TOKEN, GITHUB_TOKEN and JIRA_TOKEN.
+    pub(crate) const TRACKER_TOKEN: &str = "ORION_TRACKER_TOKEN";
+    /// The login that goes with a Jira token.
+    pub(crate) const TRACKER_USER: &str = "ORION_TRACKER_USER";
+    /// GitHub's tokens, as its own tools read them.
+    pub(crate) const GITHUB_TOKENS: [&str; 2] = ["GH_TOKEN", "GITHUB_TOKEN"];
+    /// A Jira token.
+    pub(crate) const JIRA_TOKEN: &str = "JIRA_TOKEN";
+    /// The API of a GitHub Enterprise server.
+    pub(crate) const GITHUB_API: &str = "GITHUB_API_URL";
+    /// Exported by `orion-claim run`: the ticket's key.
+    pub(crate) const TICKET: &str = "ORION_TICKET";
+    /// Exported by `orion-claim run`: the claim's token.
+    pub(crate) const CLAIM_TOKEN: &str = "ORION_CLAIM_TOKEN";
+    /// Exported by `orion-claim run`: the branch of this work, or of an interrupted earlier run.
+    pub(crate) const CLAIM_BRANCH: &str = "ORION_CLAIM_BRANCH";
+    /// Exported by `orion-claim run`: the directory of this work, or of an interrupted earlier run.
+    pub(crate) const CLAIM_WORKTREE: &str = "ORION_CLAIM_WORKTREE";
 }
 
 /// The value of a variable; `None` when unset or empty.

@@ -5,6 +5,7 @@
 mod completions;
 pub(crate) mod ending;
 pub(crate) mod lease;
+pub(crate) mod claim;
 pub(crate) mod lock;
 pub(crate) mod precheck;
 pub(crate) mod reap;

@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod ancestor;
 pub(crate) mod arbiter;
+pub(crate) mod claim;
 pub(crate) mod duration;
 pub(crate) mod event;
 pub(crate) mod host;
@@ -15,6 +16,7 @@ pub(crate) mod observation;
 pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod stamp;
+pub(crate) mod stage;
 pub(crate) mod terminal;
 pub(crate) mod ticket;
 pub(crate) mod time;

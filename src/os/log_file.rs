@@ -100,7 +100,7 @@ fn open_locked(dir: &Dir, name: &str) -> io::Result<(File, bool)> {
 }
 
 /// The last bytes of a file of this length.
-fn tail(file: &File, length: u64, most: u64) -> io::Result<Vec<u8>> {
+pub(super) fn tail(file: &File, length: u64, most: u64) -> io::Result<Vec<u8>> {
     let start = length.saturating_sub(most);
     let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(0)];
     file.read_exact_at(&mut bytes, start)?;
@@ -108,7 +108,7 @@ fn tail(file: &File, length: u64, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// One write; a torn last line is closed first.
-fn write_end(mut file: &File, tail: &[u8], mut text: String) -> io::Result<()> {
+pub(super) fn write_end(mut file: &File, tail: &[u8], mut text: String) -> io::Result<()> {
     use std::io::Write;
     if tail.last().is_some_and(|byte| *byte != b'\n') {
         text.insert(0, '\n');

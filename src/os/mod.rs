@@ -1,9 +1,11 @@
 //! Every system call of the crate. Facts out, actions in; no decisions.
 
+pub(crate) mod bell;
 pub(crate) mod call;
 pub(crate) mod child;
 pub(crate) mod clock;
 pub(crate) mod dir;
+pub(crate) mod event_file;
 pub(crate) mod fdinfo;
 pub(crate) mod flock;
 pub(crate) mod gate;
@@ -21,6 +23,7 @@ pub(crate) mod process;
 pub(crate) mod pty;
 pub(crate) mod pulse;
 pub(crate) mod queue;
+pub(crate) mod random;
 pub(crate) mod record_file;
 pub(crate) mod session;
 pub(crate) mod signals;

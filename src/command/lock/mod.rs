@@ -6,7 +6,7 @@ mod ending;
 mod hold;
 mod list;
 mod log;
-mod owner;
+pub(super) mod owner;
 mod refuse;
 mod release;
 mod replace;
@@ -22,6 +22,7 @@ mod wait;
 mod whereabouts;
 
 pub(crate) use refuse::count;
+pub(super) use status::exit_of;
 
 use super::store::{Store, Where};
 use crate::cli::Lazy;

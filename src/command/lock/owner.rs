@@ -8,7 +8,7 @@ use crate::os::{proc, process};
 use crate::verdict::owner::{Wish, hint, pick};
 
 /// The callers of this process.
-pub(super) fn ancestors() -> Result<Vec<Ancestor>, Error> {
+pub(in crate::command) fn ancestors() -> Result<Vec<Ancestor>, Error> {
     process::ancestors().map_err(|error| Error::io("/proc", &error))
 }
 
@@ -18,7 +18,7 @@ pub(super) fn callers() -> Result<Vec<u32>, Error> {
 }
 
 /// The owner among the callers. `short_lived` allows a one-shot shell.
-pub(super) fn among(
+pub(in crate::command) fn among(
     ancestors: &[Ancestor],
     wish: &Wish,
     short_lived: bool,
@@ -28,7 +28,7 @@ pub(super) fn among(
 }
 
 /// `ORION_OWNER_PID`: a live caller, like `--owner`.
-pub(super) fn from_environment() -> Result<Option<Wish>, Error> {
+pub(in crate::command) fn from_environment() -> Result<Option<Wish>, Error> {
     match env::value(env::name::OWNER_PID) {
         None => Ok(None),
         Some(value) => match value.to_str().map(Wish::parse) {
@@ -39,12 +39,12 @@ pub(super) fn from_environment() -> Result<Option<Wish>, Error> {
 }
 
 /// No owner was named: the message is the line to type.
-pub(super) fn missing(ancestors: &[Ancestor]) -> Error {
+pub(in crate::command) fn missing(ancestors: &[Ancestor]) -> Error {
     Error::usage("who owns the lock? It is held until that process ends").hint(hint(ancestors))
 }
 
 /// Any process of this user, for `--for`.
-pub(super) fn any(pid: u32) -> Result<ProcessIdentity, Error> {
+pub(in crate::command) fn any(pid: u32) -> Result<ProcessIdentity, Error> {
     let bad = |why: &str| Error::usage(format!("--for {pid}: {why}"));
     match proc::tgid_and_uid(pid) {
         Ok((tgid, _)) if tgid != pid => {

@@ -62,7 +62,7 @@ fn one(call: &Call, place: &Where, name: &LockName) -> Result<Status, Error> {
 }
 
 /// 0 free, 75 held, 76 stuck, 69 unknown, 65 newer.
-pub(super) fn exit_of(judged: &Judged) -> Exit {
+pub(in crate::command) fn exit_of(judged: &Judged) -> Exit {
     match judged.state() {
         State::Free | State::Dead | State::Corrupt(_) => Exit::Ok,
         State::Live(_) => {

@@ -40,6 +40,15 @@ pub(crate) enum PulseWish<'fd> {
     Bearer(BorrowedFd<'fd>),
 }
 
+/// What may stand in the place of a new record, and what that takes over from it.
+pub(crate) struct Terms<'a> {
+    /// A record whose owner is proved dead may be taken over. False where somebody
+    /// must first look at what that owner left behind.
+    pub(crate) over_dead: bool,
+    /// Attrs of the new record made from the one in its place; they do not replace asked ones.
+    pub(crate) inherit: &'a dyn Fn(&Record) -> Map<String, Value>,
+}
+
 /// A lock that was taken.
 #[derive(Debug)]
 pub(crate) struct Acquired {
@@ -84,12 +93,25 @@ impl Store {
     /// DATAERR for a newer record, UNAVAILABLE for a stuck guard, and what the system answers. After an
     /// error nothing is held and a live record is untouched.
     pub(crate) fn acquire(&self, name: &LockName, request: &Request<'_>) -> Result<Outcome, Error> {
+        self.acquire_on(name, request, &Terms { over_dead: true, inherit: &|_| Map::new() })
+    }
+
+    /// As [`Store::acquire`], on terms.
+    ///
+    /// # Errors
+    /// As [`Store::acquire`].
+    pub(crate) fn acquire_on(
+        &self,
+        name: &LockName,
+        request: &Request<'_>,
+        terms: &Terms<'_>,
+    ) -> Result<Outcome, Error> {
         if !self.fixed().proc_is_ours {
             return Err(super::unverifiable());
         }
         let mut progress = Progress::default();
         for _ in 0..ATTEMPTS {
-            match self.pass(name, request, &mut progress)? {
+            match self.pass(name, request, terms, &mut progress)? {
                 Pass::Done(outcome) => return Ok(*outcome),
                 Pass::Again => {}
             }
@@ -101,7 +123,13 @@ impl Store {
         .hint("is something cleaning that directory?"))
     }
 
-    fn pass(&self, name: &LockName, request: &Request<'_>, progress: &mut Progress) -> Result<Pass, Error> {
+    fn pass(
+        &self,
+        name: &LockName,
+        request: &Request<'_>,
+        terms: &Terms<'_>,
+        progress: &mut Progress,
+    ) -> Result<Pass, Error> {
         let guard = self.guard(name)?;
         let guard_token = guard.token().map_err(|error| self.guard_error(name, &error))?;
         let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
@@ -113,6 +141,7 @@ impl Store {
         let judged = self.judge(name, found);
         match judged.state() {
             State::Live(_) | State::Unknown(_) => return Ok(Pass::Done(Box::new(Outcome::NotTaken(judged)))),
+            State::Dead if !terms.over_dead => return Ok(Pass::Done(Box::new(Outcome::NotTaken(judged)))),
             State::Newer(schema) => return Err(newer(name, self, *schema)),
             State::Corrupt(why) => {
                 if !self.set_aside(name, why, file.as_ref(), progress)? {
@@ -139,7 +168,10 @@ impl Store {
             .ok_or_else(|| Error::new(Kind::Bug, format!("{name}: no tokens are left")))?;
         guard.write_token(token).map_err(|error| self.guard_error(name, &error))?;
         progress.pulse = self.take_pulse(name, token, &request.pulse, progress)?;
-        let record = self.fresh(name, token, request);
+        let mut record = self.fresh(name, token, request);
+        for (key, value) in judged.record().map(terms.inherit).unwrap_or_default() {
+            record.attrs.entry(key).or_insert(value);
+        }
         let bytes = record::bytes(&record);
         // A corrupt one was set aside already; its file is not in the way any more.
         let old = file.filter(|_| judged.record().is_some());
@@ -263,6 +295,23 @@ impl Store {
             released_at: None,
             attrs: request.attrs.clone(),
         }
+    }
+
+    /// Moves a corrupt record that nobody carries a pulse for away. Gives what to say.
+    ///
+    /// # Errors
+    /// CANNOT TELL when it is not (or no longer) corrupt, and what the system answers.
+    pub(crate) fn set_corrupt_aside(&self, name: &LockName) -> Result<String, Error> {
+        let _guard = self.guard(name)?;
+        let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+        let judged = self.judge(name, found);
+        let mut progress = Progress::default();
+        if let State::Corrupt(why) = judged.state()
+            && self.set_aside(name, why, file.as_ref(), &mut progress)?
+        {
+            return Ok(progress.said.pop().unwrap_or_default());
+        }
+        Err(Error::new(Kind::CannotTell, format!("{name}: its record changed meanwhile")))
     }
 
     /// Moves a corrupt record away; `false`: it changed meanwhile.

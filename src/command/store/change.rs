@@ -118,6 +118,33 @@ impl Store {
         Err(Error::new(Kind::System, format!("{name}: its record keeps changing under us")))
     }
 
+    /// Changes fields and entries of `attrs` (`Value::Null` removes one) of the caller's
+    /// record. Gives the record as it was, or `None` when it was released before.
+    ///
+    /// # Errors
+    /// As [`Store::change`].
+    pub(crate) fn amend(
+        &self,
+        name: &LockName,
+        right: &Right,
+        fields: &[(&str, Value)],
+        attrs: &[(&str, Value)],
+    ) -> Result<Option<Stored>, Error> {
+        self.change(name, right, |stored| {
+            let mut all = stored.record.attrs.clone();
+            for (key, value) in attrs {
+                if value.is_null() {
+                    all.remove(*key);
+                } else {
+                    all.insert((*key).to_owned(), value.clone());
+                }
+            }
+            let mut fields = fields.to_vec();
+            fields.push(("attrs", Value::Object(all)));
+            Change::Write(stored.patched(&fields))
+        })
+    }
+
     /// Checks a right against what was found.
     ///
     /// # Errors

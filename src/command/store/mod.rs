@@ -7,7 +7,7 @@ mod change;
 mod ending;
 mod watch;
 
-pub(crate) use acquire::{Acquired, ON_BEHALF, Outcome, PulseWish, Request, newer};
+pub(crate) use acquire::{Acquired, ON_BEHALF, Outcome, PulseWish, Request, Terms, newer};
 pub(crate) use change::{Change, Released, not_owner};
 pub(crate) use ending::End;
 pub(crate) use watch::Watch;
@@ -115,7 +115,9 @@ impl Store {
         }
         let shelf = shelf.ok_or_else(|| Error::new(Kind::Bug, "a store without a folder"))?;
         // A log that cannot be had never changes an outcome.
-        let log = state.dir.sub("log", create).ok();
+        // A ticket's key is no lock's name, so claims have logs of their own.
+        let above = if kind == crate::model::record::LOCK { &state.dir } else { &shelf };
+        let log = above.sub("log", create).ok();
         Ok(Some(Self { state, shelf, log, kind, fixed: OnceCell::new() }))
     }
 

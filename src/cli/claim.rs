@@ -1,0 +1,314 @@
+//! What can be typed to `orion-claim`.
+
+use super::{HELP, duration};
+use crate::exit::{Exit, table};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  orion-claim watch --max 2 -- fire-agent       claim queued tickets and fire; the key is in ORION_TICKET
+  orion-claim run 42 -- fire-agent              claim one, run, hand over by the exit status
+  orion-claim acquire --owner $$ 42             in a script; then 'release --owner $$ --to ready 42'
+  orion-claim reconcile --dry-run               what would be healed, and why
+  orion-claim status 42                         who holds it?
+  orion-claim --print-config                    which settings are in force, and where they came from
+
+Never remove the working label from a ticket a run still holds: the label is the lock.
+";
+
+/// Tickets: the label is the lock. A process identity and a heartbeat decide whether anyone still holds it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "orion-claim",
+    version,
+    help_template = HELP,
+    before_help = EXAMPLES,
+    after_help = table(&Exit::ALL),
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Claim {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    /// Show the settings in force and where each came from
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Options that every subcommand takes.
+#[derive(Args, Debug)]
+pub(crate) struct Shared {
+    /// file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) tracker: Option<String>,
+    /// Who decides a race: guard, label-gate, comment-order, git-ref or none
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) arbiter: Option<String>,
+    /// Only this machine claims from that tracker
+    #[arg(long, global = true)]
+    pub(crate) single_machine: bool,
+    /// Settings file, instead of claim.toml in the state directory
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// State directory, instead of the one 'orion-lock where' names
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing about refusals
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say the evidence
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Labels, rights, arbiter, directories: create what is missing, or only report
+    Init(Init),
+    /// The next ticket that may be claimed (75: none)
+    Next,
+    /// Claim a ticket for a process that lives on
+    Acquire(Acquire),
+    /// Claim a ticket, run the command, hand over by its exit status
+    Run(Run),
+    /// The heartbeat: work passed here
+    Tick(Tick),
+    /// Say which actor is on it
+    Stage(Stage),
+    /// Is the ticket still mine? The line before pushing or writing to it
+    Verify(Verify),
+    /// Hand a ticket over
+    Release(Release),
+    /// Tickets in the queue and in flight
+    List,
+    /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
+    Status(Key),
+    /// One pass over everything in flight: heal what a dead run left
+    Reconcile(Reconcile),
+    /// Passes until stopped: reconcile, claim, fire
+    Watch(Watch),
+    /// For a person who knows that nobody works on it any more
+    Free(Free),
+    /// Internal: waits for a word on a pipe, then becomes the command
+    #[command(hide = true)]
+    Become(Become),
+}
+
+/// `status`
+#[derive(Args, Debug)]
+pub(crate) struct Key {
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// `init`
+#[derive(Args, Debug)]
+pub(crate) struct Init {
+    /// Only report
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// Where the work on a ticket is.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Work {
+    /// The branch of this work, for whoever must resume it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) branch: Option<String>,
+    /// The working directory of this work, for whoever must resume it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) worktree: Option<String>,
+}
+
+/// `acquire`
+#[derive(Args, Debug)]
+pub(crate) struct Acquire {
+    /// The owner: a caller of this command, by pid ($$) or by unique name
+    #[arg(long, value_name = "WHO", conflicts_with = "for_pid")]
+    pub(crate) owner: Option<String>,
+    /// The owner: any process of this user
+    #[arg(long = "for", value_name = "PID")]
+    pub(crate) for_pid: Option<u32>,
+    /// Allow a one-shot shell (sh -c) as the owner
+    #[arg(long)]
+    pub(crate) short_lived: bool,
+    /// Print the token
+    #[arg(long)]
+    pub(crate) print_token: bool,
+    #[command(flatten)]
+    pub(crate) work: Work,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// Where a run that ended well goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Success {
+    Ready,
+    CiWait,
+}
+
+/// `run`
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// The actor that begins, for the stage label
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stage: Option<String>,
+    /// Where exit status 0 leads (default: ready)
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) on_success: Option<Success>,
+    /// After a signal to us, KILL the command when it has not ended by then
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) kill_after: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) work: Work,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+    /// The command
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Whose claim it is.
+#[derive(Args, Debug)]
+pub(crate) struct Right {
+    /// The token; default: ORION_CLAIM_TOKEN
+    #[arg(long, value_name = "N", conflicts_with = "owner")]
+    pub(crate) token: Option<u64>,
+    /// The owner, by pid or unique name
+    #[arg(long, value_name = "WHO")]
+    pub(crate) owner: Option<String>,
+}
+
+/// `tick`
+#[derive(Args, Debug)]
+pub(crate) struct Tick {
+    #[command(flatten)]
+    pub(crate) right: Right,
+    /// The promise: the next one comes within that time
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) every: Option<Duration>,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// `stage`
+#[derive(Args, Debug)]
+pub(crate) struct Stage {
+    #[command(flatten)]
+    pub(crate) right: Right,
+    #[command(flatten)]
+    pub(crate) work: Work,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+    /// The id of the actor that begins now
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+}
+
+/// `verify`
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub(crate) right: Right,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// Where a ticket goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum To {
+    Ready,
+    CiWait,
+    Queue,
+    Failed,
+}
+
+/// `release`
+#[derive(Args, Debug)]
+pub(crate) struct Release {
+    /// Where the ticket goes
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) to: To,
+    /// The token that acquire printed
+    #[arg(long, value_name = "N", required_unless_present = "owner", conflicts_with = "owner")]
+    pub(crate) token: Option<u64>,
+    /// The owner's pid ($$), a caller of this command
+    #[arg(long, value_name = "PID")]
+    pub(crate) owner: Option<u32>,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// `reconcile`
+#[derive(Args, Debug)]
+pub(crate) struct Reconcile {
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// `watch`
+#[derive(Args, Debug)]
+pub(crate) struct Watch {
+    /// Time between two passes (default 60s)
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) every: Option<Duration>,
+    /// Tickets at a time (default 1)
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u32>,
+    /// The actor that begins, for the stage label
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stage: Option<String>,
+    /// Where exit status 0 leads (default: ready)
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) on_success: Option<Success>,
+    /// After the second signal to us, KILL a command when it has not ended by then
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) kill_after: Option<Duration>,
+    /// The command; the ticket's key is in ORION_TICKET
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `free`
+#[derive(Args, Debug)]
+pub(crate) struct Free {
+    /// The machine that the ticket's host label names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// You have made sure that nobody works on it
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// `become`
+#[derive(Args, Debug)]
+pub(crate) struct Become {
+    /// The pipe's descriptor
+    pub(crate) pipe: i32,
+    /// The signals to unblock
+    pub(crate) mask: String,
+    /// The command
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}

@@ -1,0 +1,82 @@
+//! `acquire`: claim a ticket for a process that lives on.
+
+use super::hand_over::hand_over;
+use super::win::{Wish, Won, claim};
+use super::{Call, Claims};
+use crate::cli::claim::Acquire;
+use crate::command::lock::owner::{among, ancestors, any, from_environment, missing};
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::model::claim::Goal;
+use crate::model::identity::ProcessIdentity;
+use crate::model::record::VIA_ACQUIRE;
+use crate::model::ticket::Key;
+use crate::report::escape;
+use crate::verdict::owner::Wish as OwnerWish;
+use crate::verdict::ownership::Right;
+use serde_json::json;
+
+pub(super) fn acquire(call: &Call, args: &Acquire) -> Result<Status, Error> {
+    let owner = owner(args)?;
+    let claims = call.claims()?;
+    let (key, name) = claims.key(&args.key)?;
+    let wish = Wish {
+        key: &key,
+        name: &name,
+        owners: vec![owner],
+        via: VIA_ACQUIRE,
+        work: &args.work,
+        // No process stays behind that could carry one.
+        pulse: false,
+        stage: None,
+    };
+    let won = claim(&claims, &wish)?;
+    say_what_was_interrupted(&claims, &key, &won);
+    let told = if call.report.json {
+        call.report.object(json!({
+            "key": key.as_str(),
+            "token": won.token,
+            "mark": won.attrs.mark,
+            "resume": won.attrs.resume,
+        }))
+    } else if args.print_token {
+        call.report.data(&won.token.to_string())
+    } else {
+        Ok(())
+    };
+    if let Err(error) = told {
+        // A token that was asked for and never arrived: nobody could hand the ticket over.
+        hand_over(&claims, &key, &name, &Right::Token(won.token), Goal::Queue)?;
+        return Err(Error::new(Kind::Io, format!("the token cannot be printed: {}", crate::error::reason(&error)))
+            .hint("the ticket was put back into the queue"));
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// Where an earlier run that died, or gave the ticket back, left its work.
+pub(super) fn say_what_was_interrupted(claims: &Claims, key: &Key, won: &Won) {
+    let Some(resume) = &won.attrs.resume else { return };
+    let shown = |text: &Option<String>| {
+        text.as_ref().map_or_else(|| "unknown".to_owned(), |text| escape(text.as_bytes(), 300))
+    };
+    claims.report.warn(&format!(
+        "{key}: an earlier run of it was interrupted; branch {}, worktree {}",
+        shown(&resume.branch),
+        shown(&resume.worktree)
+    ));
+}
+
+fn owner(args: &Acquire) -> Result<ProcessIdentity, Error> {
+    if let Some(pid) = args.for_pid {
+        return any(pid);
+    }
+    let wish = match &args.owner {
+        Some(owner) => Some(OwnerWish::parse(owner)),
+        None => from_environment()?,
+    };
+    let ancestors = ancestors()?;
+    match wish {
+        Some(wish) => among(&ancestors, &wish, args.short_lived),
+        None => Err(missing(&ancestors)),
+    }
+}

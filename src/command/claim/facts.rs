@@ -1,0 +1,221 @@
+//! What a reconcile pass knows about one ticket: the tracker's side and ours, as
+//! plain facts for the verdict.
+
+use super::{Claims, attrs};
+use crate::command::store::Judged;
+use crate::model::arbiter::Arbiter;
+use crate::model::claim::{Attrs, Phase};
+use crate::model::record::Record;
+use crate::model::stage;
+use crate::model::ticket::{Event, EventId, Key, Ticket, newest_labeled};
+use crate::model::time::WallTime;
+use crate::os::{clock, event_file};
+use crate::report::escape;
+use crate::tracker::Failure;
+use crate::verdict::arbitrate::{self, Gate, Order};
+use crate::verdict::liveness;
+use crate::verdict::reconcile::{Claim, Facts, Holder, Judgement, Mark, RecordFacts, State, TicketFacts, judge};
+use std::time::Duration;
+
+/// A ticket, our record of it, and what the verdict says.
+pub(super) struct View {
+    pub(super) judgement: Judgement,
+    /// The record, where there is one that is not released.
+    pub(super) record: Option<Record>,
+    pub(super) attrs: Attrs,
+    /// Our working event, recorded or found.
+    pub(super) mark: Option<EventId>,
+}
+
+/// Judges a ticket. Without `events` nothing is asked of the tracker.
+///
+/// # Errors
+/// What stands between us and the comments or the ref that decide.
+pub(super) fn view(
+    claims: &Claims,
+    key: &Key,
+    judged: &Judged,
+    ticket: &Ticket,
+    events: Option<&[Event]>,
+) -> Result<View, Failure> {
+    let labels = &claims.settings.labels;
+    let ticket_facts = TicketFacts {
+        closed: ticket.closed,
+        queue: ticket.has(&labels.queue),
+        working: labels.in_flight(ticket),
+        handed_on: labels.handed_on(ticket),
+    };
+    let record = judged.record().filter(|record| record.released_at.is_none());
+    let attrs = record.map(attrs).unwrap_or_default();
+    let mut mark = attrs.mark();
+    let facts = match judged.state() {
+        liveness::State::Free => RecordFacts::None,
+        liveness::State::Newer(_) => RecordFacts::Newer,
+        liveness::State::Corrupt(_) => RecordFacts::Corrupt,
+        state => match record {
+            Some(record) if is_elsewhere(claims, record, state) => {
+                RecordFacts::OtherHost { host: escape(record.host.hostname.as_bytes(), 60) }
+            }
+            _ => {
+                let holder = holder(record, state);
+                let (fact, found) = whose(claims, key, &attrs, ticket_facts.working, events)?;
+                mark = found;
+                RecordFacts::Here(Claim {
+                    state: phase(claims, &attrs, record, ticket, events),
+                    holder,
+                    mark: fact,
+                    finished: record.and_then(|record| finished(claims, key, &attrs, record.token)),
+                    deaths: record.map_or(0, |record| attrs.deaths_before(&boot(record), record.token)),
+                })
+            }
+        },
+    };
+    let judgement = judge(&Facts { key: key.as_str(), ticket: ticket_facts, record: facts });
+    Ok(View { judgement, record: record.cloned(), attrs, mark })
+}
+
+/// The boot that a record was written in.
+pub(super) fn boot(record: &Record) -> String {
+    record.host.boot_id.clone().unwrap_or_default()
+}
+
+/// Was it written for another state directory, or on another machine?
+fn is_elsewhere(claims: &Claims, record: &Record, state: &liveness::State) -> bool {
+    let ours = claims.store.state.state_id().ok();
+    if record.host.state_id.is_some() && ours.is_some() && record.host.state_id != ours {
+        return true;
+    }
+    let machine = crate::os::host::identity().machine_id;
+    let other = record.host.machine_id.is_some() && machine.is_some() && record.host.machine_id != machine;
+    other && matches!(state, liveness::State::Unknown(_))
+}
+
+fn holder(record: Option<&Record>, state: &liveness::State) -> Holder {
+    match state {
+        liveness::State::Live(_) => {
+            let silent = record.is_some_and(|record| record.overdue(clock::monotonic_us()).is_some());
+            Holder::Live { silent }
+        }
+        liveness::State::Dead => Holder::Dead,
+        _ => Holder::Unknown,
+    }
+}
+
+fn phase(
+    claims: &Claims,
+    attrs: &Attrs,
+    record: Option<&Record>,
+    ticket: &Ticket,
+    events: Option<&[Event]>,
+) -> State {
+    let labels = &claims.settings.labels;
+    match attrs.state {
+        Phase::Held => State::Held,
+        Phase::Closed => State::Closed,
+        Phase::Gated => State::Gated {
+            may_undo: events.map(|events| {
+                let gate = gate(claims, attrs, events);
+                gate.is_some_and(|gate| arbitrate::may_undo(events, &labels.queue, &labels.working, &gate))
+            }),
+        },
+        // Only a gate takes the queue label off before our record says so.
+        Phase::Intent if attrs.arbiter() != Some(Arbiter::LabelGate) => State::Intent { unused: Some(true) },
+        Phase::Intent => State::Intent {
+            unused: events.map(|events| {
+                let at = record.and_then(Record::since).unwrap_or(WallTime(0));
+                arbitrate::intent_unused(ticket, events, &labels.queue, attrs.round().as_ref(), at)
+            }),
+        },
+    }
+}
+
+/// Our gate event: recorded, or the only one of its round (we were told that we took it).
+fn gate(claims: &Claims, attrs: &Attrs, events: &[Event]) -> Option<EventId> {
+    attrs.gate().or_else(|| {
+        match arbitrate::gate(events, &claims.settings.labels.queue, attrs.round().as_ref()) {
+            Gate::Ours(id) => Some(id),
+            _ => None,
+        }
+    })
+}
+
+/// Whose working label it is, and by which event.
+fn whose(
+    claims: &Claims,
+    key: &Key,
+    attrs: &Attrs,
+    working: bool,
+    events: Option<&[Event]>,
+) -> Result<(Mark, Option<EventId>), Failure> {
+    if !claims.tracker.can().event_ids {
+        let ours = attrs.state == Phase::Held || attrs.state == Phase::Intent;
+        return Ok((if ours { Mark::Ours } else { Mark::Foreign }, None));
+    }
+    let Some(events) = events.filter(|_| working) else { return Ok((Mark::NotRead, attrs.mark())) };
+    let label = &claims.settings.labels.working;
+    let found = match attrs.mark() {
+        Some(mark) => newest_labeled(events, label).filter(|event| event.id == mark).map(|event| event.id.clone()),
+        None => match arbitrate::signed(events, label, &attrs.nonce).filter(|_| !attrs.nonce.is_empty()) {
+            Some(id) => Some(id),
+            None => unrecorded(claims, key, attrs, events)?,
+        },
+    };
+    Ok((if found.is_some() { Mark::Ours } else { Mark::Foreign }, found))
+}
+
+/// The working event of a claim that was cut short before it wrote its mark down:
+/// the only one since what it won by.
+fn unrecorded(
+    claims: &Claims,
+    key: &Key,
+    attrs: &Attrs,
+    events: &[Event],
+) -> Result<Option<EventId>, Failure> {
+    let labels = &claims.settings.labels;
+    let since = match attrs.arbiter() {
+        Some(Arbiter::LabelGate) => match gate(claims, attrs, events).filter(|_| attrs.state == Phase::Gated) {
+            Some(gate) => Some(gate),
+            None => return Ok(None),
+        },
+        Some(Arbiter::CommentOrder) => {
+            let comments = claims.tracker.comments(key)?;
+            if arbitrate::order(&comments, attrs.round().as_ref(), &attrs.nonce) != Order::Won {
+                return Ok(None);
+            }
+            attrs.round()
+        }
+        Some(Arbiter::GitRef) => {
+            if own_ref(claims, key, &attrs.nonce)?.is_none() {
+                return Ok(None);
+            }
+            attrs.round()
+        }
+        Some(Arbiter::None) => attrs.round(),
+        // Its mark comes with the write and is signed.
+        Some(Arbiter::Guard) | None => return Ok(None),
+    };
+    Ok(match arbitrate::mark(events, &labels.queue, &labels.working, since.as_ref()) {
+        arbitrate::Mark::Ours(id) => Some(id),
+        _ => None,
+    })
+}
+
+/// The object id of the ticket's ref, if it holds our nonce.
+pub(super) fn own_ref(claims: &Claims, key: &Key, nonce: &str) -> Result<Option<String>, Failure> {
+    let Some(git) = &claims.git else { return Ok(None) };
+    let Some((id, blob)) = git.read(key)? else { return Ok(None) };
+    let record: serde_json::Value = serde_json::from_slice(&blob).unwrap_or_default();
+    Ok((record["nonce"].as_str() == Some(nonce)).then_some(id))
+}
+
+/// For how long it has been through with the ticket: by its own decision, or by the
+/// last event of its log.
+fn finished(claims: &Claims, key: &Key, attrs: &Attrs, token: u64) -> Option<Duration> {
+    let decided = attrs.handing.as_ref().map(|handing| handing.at.clone());
+    let at = decided.or_else(|| {
+        let log = event_file::end(claims.store.shelf(), key.as_str());
+        let last = stage::last(&log, key.as_str())?;
+        claims.settings.finished.is(&last, token).then_some(last.at)
+    })?;
+    Some(WallTime::parse(&at).and_then(|at| at.age(clock::wall())).unwrap_or_default())
+}

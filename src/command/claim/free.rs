@@ -1,0 +1,109 @@
+//! `free`: a person says that nobody works on a ticket any more. Everything that
+//! can be proved to live is still refused.
+
+use super::hand_over::swap_to;
+use super::{Call, Claims, attrs, tell};
+use crate::cli::claim::Free as Args;
+use crate::command::tell as words;
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::model::claim::{FREED, Goal};
+use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket, newest_labeled};
+use crate::report::escape;
+use crate::verdict::liveness::State;
+use serde_json::json;
+
+pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
+    let claims = call.claims()?;
+    let (key, name) = claims.key(&args.key)?;
+    let judged = claims.store.look(&name);
+    if let State::Live(holder) = judged.state() {
+        return Err(Error::new(Kind::Held, words::held(&claims.store, &name, &judged, *holder))
+            .hint("it lives on this machine; end it instead"));
+    }
+    if let State::Newer(schema) = judged.state() {
+        return Err(crate::command::store::newer(&name, &claims.store, *schema));
+    }
+    let ticket = claims.tracker.ticket(&key)?;
+    check_host(&claims, &key, &ticket, args.host.as_deref())?;
+    let labels = &claims.settings.labels;
+    let stranded = !labels.managed().iter().any(|label| ticket.has(label));
+    if ticket.closed || (!labels.in_flight(&ticket) && !stranded) {
+        return Err(Error::new(Kind::Usage, format!("{key} is not claimed: its labels are {}", claims.labels_of(&ticket)))
+            .hint("there is nothing to free"));
+    }
+    if !args.yes {
+        return Err(Error::usage(format!("{key} would go back into the queue"))
+            .hint("if you have made sure that nobody works on it, add --yes"));
+    }
+    let swapped = if stranded { queue_again(&claims, &key)? } else { take_off(&claims, &key, &ticket)? };
+    match swapped {
+        Swapped::Done(_) => {}
+        Swapped::Changed(why) => {
+            return Err(Error::new(Kind::Lost, format!("{key} changed meanwhile, and nothing was written: {why}")));
+        }
+        Swapped::Unconfirmed(why) => return Err(Error::new(Kind::CannotTell, format!("{key}: {why}"))),
+    }
+    drop_ref(&claims, &key);
+    if let Some(record) = judged.record().filter(|record| record.released_at.is_none()) {
+        claims.close(&name, record.token, FREED)?;
+        if let Some(worktree) = attrs(record).worktree {
+            call.report.say(&format!("{key}: its work is in {}", escape(worktree.as_bytes(), 300)));
+        }
+    }
+    tell(&call.report, json!({"key": key.as_str(), "freed": true}));
+    Ok(Exit::Ok.into())
+}
+
+/// A ticket that names its machine is only freed by whoever names it too.
+fn check_host(claims: &Claims, key: &Key, ticket: &Ticket, said: Option<&str>) -> Result<(), Error> {
+    let labels = &claims.settings.labels;
+    let on_it: Vec<&String> =
+        ticket.labels.iter().filter(|label| label.starts_with(&labels.host_prefix)).collect();
+    let names = |host: &str| on_it.iter().any(|label| **label == labels.host(host));
+    let shown: Vec<String> = on_it
+        .iter()
+        .map(|label| escape(label[labels.host_prefix.len()..].as_bytes(), 60))
+        .collect();
+    match said {
+        Some(host) if !names(host) => Err(Error::usage(format!(
+            "{key} is not held by machine {}, but by {}",
+            escape(host.as_bytes(), 60),
+            if shown.is_empty() { "one that it does not name".to_owned() } else { shown.join(", ") }
+        ))
+        .hint("nothing was changed")),
+        None if !on_it.is_empty() && !names(&claims.settings.host) => {
+            Err(Error::usage(format!("{key} is held by machine {}", shown.join(", ")))
+                .hint(format!("if that machine is gone: --host {}", shown[0])))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn take_off(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Error> {
+    // Whoever claims it anew in this moment keeps it.
+    let events = if claims.tracker.can().event_ids { claims.tracker.events(key)? } else { Vec::new() };
+    let mark = newest_labeled(&events, &claims.settings.labels.working).map(|event| event.id.clone());
+    Ok(swap_to(claims, key, ticket, Some(Goal::Queue), mark)?)
+}
+
+fn queue_again(claims: &Claims, key: &Key) -> Result<Swapped, Error> {
+    let labels = &claims.settings.labels;
+    let expect = Expect {
+        lacks: labels.managed().map(str::to_owned).to_vec(),
+        open: Some(true),
+        ..Expect::default()
+    };
+    Ok(claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })?)
+}
+
+fn drop_ref(claims: &Claims, key: &Key) {
+    let Some(git) = &claims.git else { return };
+    let dropped = git.read(key).and_then(|found| match found {
+        Some((id, _)) => git.delete(key, &id).map(drop),
+        None => Ok(()),
+    });
+    if let Err(failure) = dropped {
+        claims.report.warn(&format!("{key}: its git ref is still there: {failure}"));
+    }
+}

@@ -1,0 +1,144 @@
+//! Handing a ticket over: the decision into our record, then one write to the
+//! ticket, which requires that the lock on it is still ours.
+
+use super::{Claims, attrs, facts};
+use crate::error::{Error, Kind};
+use crate::model::claim::{ASIDE, Attrs, Goal, Phase};
+use crate::model::name::LockName;
+use crate::model::ticket::{EventId, Expect, Key, Swap, Swapped, Ticket, newest_labeled};
+use crate::os::clock;
+use crate::tracker::Failure;
+use crate::verdict::ownership::Right;
+use serde_json::json;
+
+/// What became of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Handed {
+    /// The ticket shows it.
+    Done,
+    /// The claim was given back before, under this token.
+    Before,
+    /// The ticket is not ours any more: nothing was written to it. Why.
+    NotOurs(String),
+}
+
+/// Hands it over.
+///
+/// # Errors
+/// NOPERM when the record is not the caller's; UNAVAILABLE kinds when the tracker does
+/// not confirm: the decision stands in the record and the next pass carries it out.
+pub(super) fn hand_over(
+    claims: &Claims,
+    key: &Key,
+    name: &LockName,
+    right: &Right,
+    goal: Goal,
+) -> Result<Handed, Error> {
+    let decided = json!({"to": goal.as_str(), "at": clock::wall().rfc3339()});
+    let stored = match claims.store.amend(name, right, &[], &[("handing", decided)]) {
+        Ok(Some(stored)) => stored,
+        Ok(None) => return Ok(Handed::Before),
+        // A full disk must not keep the ticket from being handed over.
+        Err(error) if error.kind() == Kind::CannotCreate => {
+            claims.report.warn(&error.to_string());
+            let judged = claims.store.look(name);
+            claims.store.owned(name, &judged.found, None, right)?;
+            match judged.found.stored() {
+                Some(stored) if stored.record.released_at.is_none() => stored.clone(),
+                _ => return Ok(Handed::Before),
+            }
+        }
+        Err(error) => return Err(error),
+    };
+    let token = stored.record.token;
+    let attrs = attrs(&stored.record);
+    let not_ours = |why: String| {
+        claims.close(name, token, ASIDE)?;
+        Ok(Handed::NotOurs(why))
+    };
+    match attrs.state {
+        Phase::Closed => return not_ours("the ticket was closed".to_owned()),
+        Phase::Intent | Phase::Gated => {
+            return Err(Error::new(Kind::CannotTell, format!("{key}: its claim is not settled"))
+                .hint("the next reconcile pass settles it"));
+        }
+        Phase::Held => {}
+    }
+    claims.log_stage(key, goal.as_str(), token);
+    let ticket = claims.tracker.ticket(key)?;
+    match swap_to(claims, key, &ticket, Some(goal), attrs.mark())? {
+        Swapped::Done(_) => {}
+        Swapped::Changed(why) if !is_there(claims, key, goal, &attrs)? => return not_ours(why),
+        Swapped::Changed(_) => {}
+        Swapped::Unconfirmed(why) => {
+            return Err(Error::new(Kind::CannotTell, format!("{key}: cannot tell whether it is {}: {why}", goal.as_str()))
+                .hint("it stays claimed; the next reconcile pass hands it over"));
+        }
+    }
+    give_ref_back(claims, key, &attrs);
+    claims.close(name, token, goal.as_str())?;
+    Ok(Handed::Done)
+}
+
+/// Working and decoration off, the goal's label on, while the lock is still ours.
+/// Without a goal only the first half.
+pub(super) fn swap_to(
+    claims: &Claims,
+    key: &Key,
+    ticket: &Ticket,
+    goal: Option<Goal>,
+    mark: Option<EventId>,
+) -> Result<Swapped, Failure> {
+    let labels = &claims.settings.labels;
+    let mut remove = vec![labels.working.clone()];
+    remove.extend(labels.decoration(ticket));
+    if goal == Some(Goal::Failed) {
+        remove.extend([&labels.ready, &labels.ci_wait].into_iter().filter(|label| ticket.has(label)).cloned());
+    }
+    let swap = Swap {
+        add: goal.map(|goal| label(claims, goal)).into_iter().collect(),
+        remove,
+        expect: Expect {
+            has: vec![labels.working.clone()],
+            open: Some(true),
+            mark: mark.map(|id| (labels.working.clone(), id)),
+            ..Expect::default()
+        },
+        signature: None,
+    };
+    claims.tracker.swap(key, &swap)
+}
+
+fn label(claims: &Claims, goal: Goal) -> String {
+    let labels = &claims.settings.labels;
+    match goal {
+        Goal::Ready => &labels.ready,
+        Goal::CiWait => &labels.ci_wait,
+        Goal::Queue => &labels.queue,
+        Goal::Failed => &labels.failed,
+    }
+    .clone()
+}
+
+/// Did an earlier try of ours, whose answer was lost, do it already?
+fn is_there(claims: &Claims, key: &Key, goal: Goal, attrs: &Attrs) -> Result<bool, Failure> {
+    let labels = &claims.settings.labels;
+    let ticket = claims.tracker.ticket(key)?;
+    if ticket.closed || ticket.has(&labels.working) || !ticket.has(&label(claims, goal)) {
+        return Ok(false);
+    }
+    let Some(mark) = attrs.mark() else { return Ok(true) };
+    let events = claims.tracker.events(key)?;
+    Ok(newest_labeled(&events, &labels.working).is_some_and(|event| event.id == mark))
+}
+
+/// The ref of a claim that is over, where refs decide. It is said when that fails:
+/// the ticket could not be claimed again.
+pub(super) fn give_ref_back(claims: &Claims, key: &Key, attrs: &Attrs) {
+    let Some(git) = &claims.git else { return };
+    let given = facts::own_ref(claims, key, &attrs.nonce)
+        .and_then(|id| id.map_or(Ok(()), |id| git.delete(key, &id).map(drop)));
+    if let Err(failure) = given {
+        claims.report.warn(&format!("{key}: its git ref is still there: {failure}; orion-claim free removes it"));
+    }
+}

@@ -1,0 +1,105 @@
+//! `list`: the queue and what is in flight, one row each.
+
+use super::facts::view;
+use super::{Call, Claims, name_of};
+use crate::command::store::Judged;
+use crate::command::tell;
+use crate::error::Error;
+use crate::exit::{Exit, Status};
+use crate::model::duration;
+use crate::model::ticket::Ticket;
+use crate::os::clock;
+use crate::report::escape;
+use crate::verdict::liveness::State;
+use serde_json::{Value, json};
+
+pub(super) fn list(call: &Call) -> Result<Status, Error> {
+    let claims = call.claims()?;
+    let (flight, queue) = (claims.tracker.in_flight()?, claims.tracker.queue()?);
+    let mut rows: Vec<[String; 6]> = Vec::new();
+    let mut objects: Vec<Value> = Vec::new();
+    for (ticket, place) in flight
+        .tickets
+        .iter()
+        .map(|ticket| (ticket, "working"))
+        .chain(queue.tickets.iter().map(|ticket| (ticket, "queue")))
+    {
+        let name = name_of(&ticket.key)?;
+        let judged = claims.store.look(&name);
+        let reason = view(&claims, &ticket.key, &judged, ticket, None)?.judgement.reason;
+        if call.report.json {
+            objects.push(json!({
+                "key": ticket.key.as_str(),
+                "place": place,
+                "title": ticket.title,
+                "closed": ticket.closed,
+                "priority": ticket.priority,
+                "link": ticket.link,
+                "labels": ticket.labels,
+                "host": host(&claims, ticket),
+                "claim": tell::object(&claims.store, &name, &judged),
+                "reason": reason,
+            }));
+        } else {
+            rows.push(row(&claims, ticket, place, &judged));
+        }
+    }
+    let mut broken: Vec<&String> = flight.broken.iter().chain(&queue.broken).collect();
+    broken.sort();
+    broken.dedup();
+    for line in &broken {
+        call.report.warn(line);
+    }
+    let tracker = claims.settings.address.canonical();
+    drop(if call.report.json {
+        call.report.object(json!({
+            "tracker": tracker,
+            "looked_in": claims.store.path(),
+            "tickets": objects,
+            "unreadable": broken,
+        }))
+    } else if rows.is_empty() {
+        call.report.data(&format!("nothing queued and nothing in flight in {tracker}"))
+    } else {
+        call.report.data(&table(rows))
+    });
+    Ok(if broken.is_empty() { Exit::Ok } else { Exit::Unavailable }.into())
+}
+
+/// The machine that the ticket names.
+fn host(claims: &Claims, ticket: &Ticket) -> Option<String> {
+    let prefix = &claims.settings.labels.host_prefix;
+    ticket.labels.iter().find_map(|label| label.strip_prefix(prefix.as_str()).map(str::to_owned))
+}
+
+fn row(claims: &Claims, ticket: &Ticket, place: &str, judged: &Judged) -> [String; 6] {
+    let record = judged.record().filter(|record| record.released_at.is_none());
+    let state = match (place, judged.state()) {
+        (_, State::Live(_)) if crate::command::lock::exit_of(judged) == Exit::Stuck => "stuck",
+        (_, State::Live(_)) => "held",
+        (_, State::Dead) => "dead",
+        (_, State::Unknown(_) | State::Newer(_) | State::Corrupt(_)) => "unknown",
+        ("queue", State::Free) => "queued",
+        (_, State::Free) => "elsewhere",
+    };
+    let who = record.and_then(|record| record.owners.first()).map_or_else(
+        || "-".to_owned(),
+        |owner| format!("{} ({})", owner.pid, escape(owner.comm.as_bytes(), 20)),
+    );
+    let age = record.and_then(|record| record.since()?.age(clock::wall()));
+    let age = age.map_or_else(|| "-".to_owned(), duration::show);
+    let host = host(claims, ticket).map_or_else(|| "-".to_owned(), |host| escape(host.as_bytes(), 30));
+    [ticket.key.to_string(), state.to_owned(), who, age, host, escape(ticket.title.as_bytes(), 60)]
+}
+
+fn table(rows: Vec<[String; 6]>) -> String {
+    let head = ["KEY", "STATE", "OWNER", "FOR", "HOST", "TITLE"].map(str::to_owned);
+    let all: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let lines = all.iter().map(|row| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,215 @@
+//! `orion-claim`: one file per subcommand, and what they share: the claims of one
+//! tracker on this machine.
+
+mod acquire;
+mod facts;
+mod free;
+mod hand_over;
+mod heartbeat;
+mod init;
+mod list;
+mod next;
+mod print_config;
+mod race;
+mod reconcile;
+mod release;
+mod repair;
+mod right;
+mod run;
+mod settings;
+mod settings_file;
+mod shim;
+mod stage;
+mod status;
+mod tick;
+mod verify;
+mod watch;
+mod win;
+
+use super::store::{Store, Where};
+use crate::cli::claim::{Claim, Command, Shared};
+use crate::error::{Error, Kind};
+use crate::exit::Status;
+use crate::model::address::Address;
+use crate::model::arbiter::Arbiter;
+use crate::model::claim::Attrs;
+use crate::model::name::LockName;
+use crate::model::record::{CLAIM, Record};
+use crate::model::stage::StageEvent;
+use crate::model::ticket::{Key, Ticket};
+use crate::os::mask::Blocked;
+use crate::os::{clock, event_file};
+use crate::report::{Report, escape};
+use crate::tracker::git_ref::GitRef;
+use crate::tracker::{self, Tracker};
+use crate::verdict::arbitrate;
+use crate::verdict::ownership::Right;
+use serde_json::{Value, json};
+use settings::Settings;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+
+/// Entry of the program.
+pub fn main() -> ExitCode {
+    super::frame::run("orion-claim", |arguments: Claim, report: &mut Report| {
+        report.quiet = arguments.shared.quiet;
+        report.verbose = arguments.shared.verbose;
+        report.json = arguments.shared.json;
+        let call = Call { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
+        let Some(command) = arguments.command else {
+            if arguments.print_config {
+                return print_config::print(&call);
+            }
+            return Err(Error::usage("a subcommand is missing").hint("see orion-claim --help"));
+        };
+        match command {
+            Command::Init(init) => init::init(&call, &init),
+            Command::Next => next::next(&call),
+            Command::Acquire(acquire) => acquire::acquire(&call, &acquire),
+            Command::Run(run) => run::run(call, run),
+            Command::Tick(tick) => tick::tick(&call, &tick),
+            Command::Stage(stage) => stage::stage(&call, &stage),
+            Command::Verify(verify) => verify::verify(&call, &verify),
+            Command::Release(release) => release::release(&call, &release),
+            Command::List => list::list(&call),
+            Command::Status(status) => status::status(&call, &status),
+            Command::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
+            Command::Watch(watch) => watch::watch(&call, &watch),
+            Command::Free(free) => free::free(&call, &free),
+            Command::Become(become_) => shim::become_command(call, &become_),
+        }
+    })
+}
+
+/// What every subcommand has at hand.
+struct Call {
+    shared: Shared,
+    report: Report,
+    /// SIGXFSZ stays blocked until a command is run.
+    file_size: Blocked,
+}
+
+/// The claims of one tracker on this machine.
+struct Claims {
+    settings: Settings,
+    tracker: Box<dyn Tracker>,
+    arbiter: Arbiter,
+    git: Option<GitRef>,
+    store: Store,
+    report: Report,
+}
+
+impl Call {
+    /// Opens the tracker and this machine's claims of it.
+    fn claims(&self) -> Result<Claims, Error> {
+        self.claims_of(Settings::read(&self.shared)?)
+    }
+
+    fn claims_of(&self, settings: Settings) -> Result<Claims, Error> {
+        let tracker = tracker::open(&settings.address, &settings.options())?;
+        let arbiter = arbitrate::choose(settings.arbiter, tracker.can(), settings.single_machine)
+            .map_err(|why| Error::config(format!("{}: {why}", settings.address.canonical())))?;
+        let store = self.store(&settings.address)?;
+        let git = match (arbiter, &settings.git_remote) {
+            (Arbiter::GitRef, None) => {
+                return Err(Error::config("the arbiter git-ref needs a remote").hint("set git_remote = \"URL\""));
+            }
+            (Arbiter::GitRef, Some(remote)) => Some(GitRef::open(
+                &store.path().join("git"),
+                remote,
+                &settings.address.dir_name(),
+                settings.options().timeout,
+            )?),
+            _ => None,
+        };
+        Ok(Claims { settings, tracker, arbiter, git, store, report: self.report })
+    }
+
+    /// The records of a tracker's claims; made when missing.
+    fn store(&self, address: &Address) -> Result<Store, Error> {
+        let place = Where { dir: self.shared.dir.clone(), user: None };
+        let store = Store::open(&place, &["claims", &address.dir_name()], CLAIM, true)?;
+        store.ok_or_else(|| Error::config("the state directory cannot be made"))
+    }
+}
+
+impl Claims {
+    /// The ticket that a person named, and the name of its record.
+    fn key(&self, text: &OsStr) -> Result<(Key, LockName), Error> {
+        let typed = text.to_str().ok_or_else(|| {
+            Error::usage(format!("{} is no ticket key: not UTF-8", escape(text.as_bytes(), 120)))
+        })?;
+        let key = self.tracker.key(typed)?;
+        let name = name_of(&key)?;
+        Ok((key, name))
+    }
+
+    /// Ends a claim here: its record is kept aside, marked as released, until the next
+    /// claim of the ticket takes over what it says.
+    fn close(&self, name: &LockName, token: u64, ended: &str) -> Result<(), Error> {
+        let right = Right::Token(token);
+        let released = [("released_at", json!(clock::wall().rfc3339()))];
+        match self.store.amend(name, &right, &released, &[("ended", json!(ended))]) {
+            Ok(Some(stored)) => {
+                let event = super::store::event_of("released", name, &stored.record);
+                let event = crate::model::event::Event { detail: Some(ended.to_owned()), ..event };
+                self.store.log(name, &[event]);
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            // A full disk: better no record than one that says "held".
+            Err(error) if error.kind() == Kind::CannotCreate => self.store.release(name, &right).map(drop),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a change of stage to the ticket's event log; a log that cannot be written is said.
+    fn log_stage(&self, key: &Key, to: &str, token: u64) {
+        let from = self.stage_of(key, token);
+        let event = StageEvent {
+            key: key.to_string(),
+            at: clock::wall().rfc3339(),
+            event: "stage".to_owned(),
+            from,
+            to: to.to_owned(),
+            token,
+        };
+        if let Err(error) = event_file::append(self.store.shelf(), key.as_str(), event.line()) {
+            self.report.warn(&format!("{key}: its event log: {}", crate::error::reason(&error)));
+        }
+    }
+
+    /// The stage that the claim with this token is in.
+    fn stage_of(&self, key: &Key, token: u64) -> String {
+        crate::model::stage::last(&event_file::end(self.store.shelf(), key.as_str()), key.as_str())
+            .filter(|event| event.token == token)
+            .map_or_else(|| crate::model::stage::QUEUE.to_owned(), |event| event.to)
+    }
+
+    /// `orion-queue, bug`, for messages.
+    fn labels_of(&self, ticket: &Ticket) -> String {
+        if ticket.labels.is_empty() {
+            return "none".to_owned();
+        }
+        escape(ticket.labels.join(", ").as_bytes(), 200)
+    }
+}
+
+/// A key is a legal file name.
+fn name_of(key: &Key) -> Result<LockName, Error> {
+    LockName::from_file(OsStr::new(key.as_str()))
+        .ok_or_else(|| Error::new(Kind::Bug, format!("the key {key} is no name for a record")))
+}
+
+/// What a claim's record says.
+fn attrs(record: &Record) -> Attrs {
+    Attrs::read(&record.attrs)
+}
+
+/// Writes the object under `--json`; a closed pipe is the reader's choice.
+fn tell(report: &Report, object: Value) {
+    if report.json {
+        drop(report.object(object));
+    }
+}

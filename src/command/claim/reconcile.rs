@@ -1,0 +1,232 @@
+//! `reconcile`: one pass over everything in flight. Whatever a dead run left is
+//! healed; whatever cannot be told is kept and said.
+
+use super::facts::view;
+use super::repair::{Healed, Outcome, failed, heal_key};
+use super::{Call, Claims, attrs, name_of};
+use crate::cli::claim::Reconcile;
+use crate::command::store::Judged;
+use crate::error::Error;
+use crate::exit::{Exit, Status};
+use crate::model::claim::Phase;
+use crate::model::observation::Found;
+use crate::model::ticket::{Key, Ticket};
+use crate::tracker::{Failure, Why};
+use crate::verdict::liveness::{Judgement, State};
+use crate::verdict::reconcile::Action;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// What stopped a pass as a whole.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The tracker.
+    Tracker(Failure),
+    /// This machine.
+    Here(Error),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Tracker(failure)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Here(error)
+    }
+}
+
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Tracker(failure) => failure.into(),
+            Trouble::Here(error) => error,
+        }
+    }
+}
+
+/// What a pass came to.
+pub(super) struct Pass {
+    pub(super) rows: Vec<(Key, Healed)>,
+    /// Tickets that could not be read.
+    pub(super) broken: Vec<String>,
+}
+
+pub(super) fn reconcile(call: &Call, args: &Reconcile) -> Result<Status, Error> {
+    let claims = call.claims()?;
+    let pass = pass(&claims, args.dry_run)?;
+    let worth_saying = |healed: &Healed| healed.report || healed.outcome != Outcome::Kept;
+    if call.report.json {
+        let rows: Vec<Value> = pass.rows.iter().map(|(key, healed)| row(key, healed)).collect();
+        let done = pass.rows.iter().filter(|(_, healed)| healed.done()).count();
+        drop(call.report.object(json!({
+            "tracker": claims.settings.address.canonical(),
+            "dry_run": args.dry_run,
+            "seen": pass.rows.len(),
+            "healed": done,
+            "tickets": rows,
+            "unreadable": pass.broken,
+            "requests": claims.tracker.requests(),
+        })));
+    } else {
+        for (key, healed) in &pass.rows {
+            if worth_saying(healed) || call.report.verbose {
+                drop(call.report.data(&healed.line(key)));
+            }
+        }
+        for line in &pass.broken {
+            call.report.warn(line);
+        }
+        call.report.note(&format!("{} requests", claims.tracker.requests()));
+    }
+    let all_well = pass.rows.iter().all(|(_, healed)| !matches!(healed.outcome, Outcome::Failed(_)));
+    Ok(if all_well && pass.broken.is_empty() { Exit::Ok } else { Exit::Unavailable }.into())
+}
+
+fn row(key: &Key, healed: &Healed) -> Value {
+    let (outcome, error) = match &healed.outcome {
+        Outcome::Kept => ("kept", None),
+        Outcome::Planned => ("planned", None),
+        Outcome::Done => ("done", None),
+        Outcome::Failed(why) => ("failed", Some(why)),
+    };
+    let mut row = json!({
+        "key": key.as_str(),
+        "action": format!("{:?}", healed.action).chars().fold(String::new(), snake),
+        "outcome": outcome,
+        "report": healed.report,
+        "reason": healed.reason,
+    });
+    if let Some(why) = error {
+        row["error"] = json!(why);
+    }
+    row
+}
+
+fn snake(mut text: String, c: char) -> String {
+    if c.is_ascii_uppercase() && !text.is_empty() {
+        text.push('_');
+    }
+    text.push(c.to_ascii_lowercase());
+    text
+}
+
+/// One pass. Costs the list of what is in flight, and a look at each ticket that
+/// something may have to be done about.
+///
+/// # Errors
+/// When there is no list, or our own records cannot be read.
+pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<Pass, Trouble> {
+    // Our records first: one that appears later is of a claim that is going on.
+    let names = claims.store.names()?;
+    let recorded: BTreeSet<&str> = names.iter().map(crate::model::name::LockName::as_str).collect();
+    let listing = claims.tracker.in_flight()?;
+    let mut seen = BTreeSet::new();
+    let mut rows = Vec::new();
+    for ticket in &listing.tickets {
+        seen.insert(ticket.key.as_str());
+        rows.push((ticket.key.clone(), of_ticket(claims, ticket, &recorded, dry_run)?));
+    }
+    for name in &names {
+        if seen.contains(name.as_str()) {
+            continue;
+        }
+        let Some(key) = Key::new(name.as_str()) else { continue };
+        let judged = claims.store.look(name);
+        if let Some(healed) = of_record(claims, &key, &judged, dry_run)? {
+            rows.push((key, healed));
+        }
+    }
+    Ok(Pass { rows, broken: listing.broken })
+}
+
+/// A ticket that carries the lock.
+fn of_ticket(
+    claims: &Claims,
+    ticket: &Ticket,
+    recorded: &BTreeSet<&str>,
+    dry_run: bool,
+) -> Result<Healed, Trouble> {
+    let name = name_of(&ticket.key)?;
+    let judged = if recorded.contains(name.as_str()) {
+        claims.store.look(&name)
+    } else {
+        // Not asked for one by one: a list may hold thousands of other machines' tickets.
+        Judged { found: Found::Nothing, judgement: Judgement { state: State::Free, evidence: Vec::new() } }
+    };
+    let first = view(claims, &ticket.key, &judged, ticket, None)?;
+    if first.judgement.action == Action::Keep {
+        return Ok(Healed::of(&first.judgement, Outcome::Kept));
+    }
+    go_on(claims, &ticket.key, &judged, &first.judgement, dry_run)
+}
+
+/// A record whose ticket is not in the list: handed over, closed, taken off, gone.
+fn of_record(
+    claims: &Claims,
+    key: &Key,
+    judged: &Judged,
+    dry_run: bool,
+) -> Result<Option<Healed>, Trouble> {
+    match (judged.state(), judged.record()) {
+        (State::Free, _) => return Ok(None),
+        // A claim that is being made.
+        (State::Live(_), Some(record)) if matches!(attrs(record).state, Phase::Intent | Phase::Gated) => {
+            return Ok(None);
+        }
+        _ => {}
+    }
+    let ticket = match claims.tracker.ticket(key) {
+        Ok(ticket) => ticket,
+        Err(failure) if !failure.is_passing() => return Err(failure.into()),
+        Err(failure) => {
+            let judgement = unread(key, &failure);
+            let dead = failure.why() == Why::NoTicket && judged.state() == &State::Dead;
+            return Ok(Some(if dead && !dry_run {
+                heal_key(claims, key).unwrap_or_else(|error| failed(&judgement, &error))
+            } else {
+                Healed::of(&judgement, Outcome::Kept)
+            }));
+        }
+    };
+    let first = view(claims, key, judged, &ticket, None)?;
+    if first.judgement.action == Action::Keep {
+        return Ok(Some(Healed::of(&first.judgement, Outcome::Kept)));
+    }
+    go_on(claims, key, judged, &first.judgement, dry_run).map(Some)
+}
+
+fn unread(key: &Key, failure: &Failure) -> crate::verdict::reconcile::Judgement {
+    crate::verdict::reconcile::Judgement {
+        action: Action::Keep,
+        report: true,
+        reason: format!("{key} could not be read: {failure}"),
+    }
+}
+
+/// Something may have to be done: everything is read again, and then it is.
+fn go_on(
+    claims: &Claims,
+    key: &Key,
+    judged: &Judged,
+    first: &crate::verdict::reconcile::Judgement,
+    dry_run: bool,
+) -> Result<Healed, Trouble> {
+    if !dry_run {
+        return match heal_key(claims, key) {
+            Ok(healed) => Ok(healed),
+            Err(error) if error.kind() == crate::error::Kind::Config => Err(error.into()),
+            Err(error) => Ok(failed(first, &error)),
+        };
+    }
+    let look = || -> Result<Healed, Failure> {
+        let ticket = claims.tracker.ticket(key)?;
+        let events = claims.tracker.events(key)?;
+        let view = view(claims, key, judged, &ticket, Some(&events))?;
+        let kept = matches!(view.judgement.action, Action::Keep | Action::Look);
+        Ok(Healed::of(&view.judgement, if kept { Outcome::Kept } else { Outcome::Planned }))
+    };
+    Ok(look().unwrap_or_else(|failure| failed(first, &failure.into())))
+}

@@ -1,0 +1,253 @@
+//! Acting on one ticket as the verdict says: one process at a time on this
+//! machine, with everything read again right before the write.
+
+use super::facts::{View, boot, view};
+use super::hand_over::{give_ref_back, swap_to};
+use super::{Claims, name_of};
+use crate::error::{Error, Kind};
+use crate::model::claim::{ASIDE, DIED, Deaths, Goal, LOST, Phase};
+use crate::model::name::LockName;
+use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
+use crate::os::event_file;
+use crate::tracker::{Failure, Why};
+use crate::verdict::arbitrate;
+use crate::verdict::liveness;
+use crate::verdict::ownership::Right;
+use crate::verdict::reconcile::{Action, Judgement};
+use serde_json::json;
+use std::time::Duration;
+
+/// How long another process may be at the same ticket.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What was made of a judgement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing was to be done.
+    Kept,
+    /// It would be done (`--dry-run`).
+    Planned,
+    /// Done, and seen.
+    Done,
+    /// Refused or not confirmed; the next pass tries again. Why.
+    Failed(String),
+}
+
+/// One ticket's row of a pass.
+#[derive(Clone, Debug)]
+pub(super) struct Healed {
+    pub(super) action: Action,
+    pub(super) report: bool,
+    pub(super) reason: String,
+    pub(super) outcome: Outcome,
+}
+
+impl Healed {
+    pub(super) fn of(judgement: &Judgement, outcome: Outcome) -> Self {
+        Self { action: judgement.action, report: judgement.report, reason: judgement.reason.clone(), outcome }
+    }
+
+    fn kept(reason: impl Into<String>) -> Self {
+        Self { action: Action::Keep, report: true, reason: reason.into(), outcome: Outcome::Kept }
+    }
+
+    /// Was something done?
+    pub(super) fn done(&self) -> bool {
+        self.outcome == Outcome::Done
+    }
+
+    /// For people.
+    pub(super) fn line(&self, key: &Key) -> String {
+        let what = word(self.action);
+        match &self.outcome {
+            Outcome::Kept => format!("{key}: kept: {}", self.reason),
+            Outcome::Planned => format!("{key}: would be {what}: {}", self.reason),
+            Outcome::Done => format!("{key}: {what}: {}", self.reason),
+            Outcome::Failed(why) => format!("{key}: not {what} ({}): {why}", self.reason),
+        }
+    }
+}
+
+/// What an action did, in the past tense.
+fn word(action: Action) -> &'static str {
+    match action {
+        Action::Keep | Action::Look => "kept",
+        Action::Unlock => "unlocked",
+        Action::UnlockAndMark => "unlocked, its record marked closed",
+        Action::MoveToReady | Action::FinishHandOver => "handed over",
+        Action::Requeue => "put back into the queue",
+        Action::Fail => "put on failed",
+        Action::UndoGate => "put back into the queue (its claim was cut short)",
+        Action::DropIntent => "forgotten here",
+        Action::SetAside => "set aside here",
+        Action::SetCorruptAside => "freed of its corrupt record",
+    }
+}
+
+/// Heals one ticket, if there is something to heal.
+///
+/// # Errors
+/// What stands between us and the ticket or our own files.
+pub(super) fn heal(claims: &Claims, key: &Key, name: &LockName) -> Result<Healed, Error> {
+    let healer = event_file::healer(claims.store.shelf(), key.as_str(), PATIENCE)
+        .map_err(|error| Error::io(&format!("{}/{key}.heal", claims.store.path().display()), &error))?;
+    let Some(_healer) = healer else { return Ok(Healed::kept("another process is at it")) };
+    let ticket = match claims.tracker.ticket(key) {
+        Err(failure) if failure.why() == Why::NoTicket => return gone(claims, name, &failure),
+        other => other?,
+    };
+    let events = claims.tracker.events(key)?;
+    // Last of all, so that "now" is later than the record.
+    let judged = claims.store.look(name);
+    let view = view(claims, key, &judged, &ticket, Some(&events))?;
+    let outcome = act(claims, key, name, &ticket, &view)?;
+    Ok(Healed::of(&view.judgement, outcome))
+}
+
+/// A ticket that does not exist any more.
+fn gone(claims: &Claims, name: &LockName, failure: &Failure) -> Result<Healed, Error> {
+    let judged = claims.store.look(name);
+    match (judged.state(), judged.record()) {
+        (liveness::State::Dead, Some(record)) => {
+            claims.close(name, record.token, ASIDE)?;
+            let reason = format!("its run ended, and {failure}");
+            Ok(Healed { action: Action::SetAside, report: true, reason, outcome: Outcome::Done })
+        }
+        _ => Ok(Healed::kept(failure.to_string())),
+    }
+}
+
+fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View) -> Result<Outcome, Error> {
+    let end = |word: &str| match &view.record {
+        Some(record) => claims.close(name, record.token, word),
+        None => Ok(()),
+    };
+    let swapped = match view.judgement.action {
+        Action::Keep | Action::Look => return Ok(Outcome::Kept),
+        Action::Unlock => unlock(claims, key, ticket)?,
+        Action::UnlockAndMark => {
+            let swapped = unlock(claims, key, ticket)?;
+            if let (Swapped::Done(_), Some(record)) = (&swapped, &view.record) {
+                let closed = [("state", json!(Phase::Closed.as_str()))];
+                claims.store.amend(name, &Right::Token(record.token), &[], &closed)?;
+            }
+            return Ok(outcome(swapped));
+        }
+        Action::MoveToReady => {
+            let goal = view.attrs.handing.as_ref().map_or(Goal::Ready, |handing| handing.to);
+            let swapped = swap_to(claims, key, ticket, Some(goal), view.mark.clone())?;
+            return settle(claims, key, view, swapped, || end(goal.as_str()));
+        }
+        Action::FinishHandOver => swap_to(claims, key, ticket, None, view.mark.clone())?,
+        Action::Requeue | Action::Fail => {
+            count_death(claims, name, view)?;
+            let goal = if view.judgement.action == Action::Fail { Goal::Failed } else { Goal::Queue };
+            let swapped = swap_to(claims, key, ticket, Some(goal), view.mark.clone())?;
+            return settle(claims, key, view, swapped, || end(DIED));
+        }
+        Action::UndoGate => undo_gate(claims, key)?,
+        Action::DropIntent => {
+            void_marker(claims, key, view)?;
+            give_ref_back(claims, key, &view.attrs);
+            end(LOST)?;
+            return Ok(Outcome::Done);
+        }
+        Action::SetAside => {
+            if view.attrs.state != Phase::Held {
+                void_marker(claims, key, view)?;
+            }
+            give_ref_back(claims, key, &view.attrs);
+            end(ASIDE)?;
+            return Ok(Outcome::Done);
+        }
+        Action::SetCorruptAside => {
+            let line = claims.store.set_corrupt_aside(name)?;
+            claims.report.warn(&line);
+            return Ok(Outcome::Done);
+        }
+    };
+    settle(claims, key, view, swapped, || end(ASIDE))
+}
+
+/// The record ends once the ticket shows what was to be done.
+fn settle(
+    claims: &Claims,
+    key: &Key,
+    view: &View,
+    swapped: Swapped,
+    end: impl FnOnce() -> Result<(), Error>,
+) -> Result<Outcome, Error> {
+    if matches!(swapped, Swapped::Done(_)) {
+        give_ref_back(claims, key, &view.attrs);
+        end()?;
+    }
+    Ok(outcome(swapped))
+}
+
+fn outcome(swapped: Swapped) -> Outcome {
+    match swapped {
+        Swapped::Done(_) => Outcome::Done,
+        Swapped::Changed(why) => Outcome::Failed(format!("it changed meanwhile: {why}")),
+        Swapped::Unconfirmed(why) => Outcome::Failed(why),
+    }
+}
+
+/// The lock off a closed ticket.
+fn unlock(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Failure> {
+    let labels = &claims.settings.labels;
+    let mut remove = vec![labels.working.clone()];
+    remove.extend(labels.decoration(ticket));
+    let expect = Expect { open: Some(false), ..Expect::default() };
+    claims.tracker.swap(key, &Swap { remove, expect, ..Swap::default() })
+}
+
+fn undo_gate(claims: &Claims, key: &Key) -> Result<Swapped, Failure> {
+    let labels = &claims.settings.labels;
+    let [_, others @ ..] = labels.managed();
+    let expect = Expect { lacks: others.map(str::to_owned).to_vec(), open: Some(true), ..Expect::default() };
+    claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })
+}
+
+/// Before the ticket is written, so that a kill in between does not forget it; by
+/// token, so that no death counts twice.
+fn count_death(claims: &Claims, name: &LockName, view: &View) -> Result<(), Error> {
+    let Some(record) = &view.record else { return Ok(()) };
+    if view.attrs.deaths.as_ref().is_some_and(|deaths| deaths.token == record.token) {
+        return Ok(());
+    }
+    let boot = boot(record);
+    let count = view.attrs.deaths_before(&boot, record.token) + 1;
+    let deaths = Deaths { boot, count, token: record.token };
+    // With the mark, where it was only found: half a write of ours would hide it from the next pass.
+    let mark = view.mark.as_ref().map(|mark| ("mark", json!(mark.0)));
+    let attrs: Vec<_> = std::iter::once(("deaths", json!(deaths))).chain(mark).collect();
+    claims.store.amend(name, &Right::Token(record.token), &[], &attrs).map(drop)
+}
+
+/// A marker of a claim that will not be worked on must not lead its round.
+fn void_marker(claims: &Claims, key: &Key, view: &View) -> Result<(), Failure> {
+    use crate::model::arbiter::Arbiter;
+    if view.attrs.arbiter() != Some(Arbiter::CommentOrder) || view.attrs.nonce.is_empty() {
+        return Ok(());
+    }
+    let comments = claims.tracker.comments(key)?;
+    for comment in arbitrate::own_markers(&comments, &view.attrs.nonce) {
+        claims.tracker.void(key, comment, &view.attrs.nonce)?;
+    }
+    Ok(())
+}
+
+/// As [`heal`], by the key alone.
+///
+/// # Errors
+/// As [`heal`].
+pub(super) fn heal_key(claims: &Claims, key: &Key) -> Result<Healed, Error> {
+    heal(claims, key, &name_of(key)?)
+}
+
+/// A failed ticket's row: one ticket's failure never stops the pass.
+pub(super) fn failed(judgement: &Judgement, error: &Error) -> Healed {
+    let kind = error.kind();
+    let why = if kind == Kind::NotOwner { "its record changed meanwhile".to_owned() } else { error.to_string() };
+    Healed::of(judgement, Outcome::Failed(why))
+}

@@ -1,0 +1,268 @@
+//! `run`: claim a ticket, run the command as its owner beside us, hand the ticket
+//! over by the exit status.
+
+use super::acquire::say_what_was_interrupted;
+use super::hand_over::{Handed, hand_over};
+use super::heartbeat::Heartbeat;
+use super::win::{Wish, Won, claim};
+use super::{Call, Claims, shim, stage};
+use crate::cli::claim::{Run, Success};
+use crate::env;
+use crate::error::{Error, Kind, reason};
+use crate::exit::{Exit, Status};
+use crate::model::claim::{Attrs, Goal};
+use crate::model::name::LockName;
+use crate::model::record::VIA_RUN;
+use crate::model::ticket::Key;
+use crate::os::process::{self, PidFd, wait_any};
+use crate::os::signals::{FORWARDED, Mask, Queue};
+use crate::os::{bell, host, proc};
+use crate::report::escape;
+use crate::verdict::ownership::Right;
+use nix::sys::signal::Signal;
+use serde_json::json;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
+    shim::check(&args.command)?;
+    let stage = args.stage.as_deref().map(|text| stage::name(text.as_ref())).transpose()?;
+    if let Some(status) = shim::unusable(&call.report, &args.command) {
+        return Ok(status);
+    }
+    let claims = call.claims()?;
+    let (key, name) = claims.key(&args.key)?;
+    let heart = call.store(&claims.settings.address)?;
+    let system = |error: io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
+    bell::keep_children().map_err(system)?;
+    // What was blocked from the start is blocked again here, and given back to the command.
+    let Call { shared, report, file_size } = call;
+    drop(file_size);
+    let mask = Mask::block(FORWARDED.into_iter().chain([Signal::SIGXFSZ])).map_err(system)?;
+    let queue = Queue::new(FORWARDED).map_err(system)?;
+    let me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
+    let wish = Wish {
+        key: &key,
+        name: &name,
+        owners: vec![me.clone()],
+        via: VIA_RUN,
+        work: &args.work,
+        pulse: true,
+        stage: stage.as_deref(),
+    };
+    let mut won = claim(&claims, &wish)?;
+    say_what_was_interrupted(&claims, &key, &won);
+    let right = Right::Token(won.token);
+    if let Some(signal) = ending(&queue) {
+        hand_over(&claims, &key, &name, &right, Goal::Queue)?;
+        report.say(&format!("{key}: {} while it was claimed; back in the queue", signal.as_str()));
+        return Ok(Status::chosen(128 + signal as u8));
+    }
+    let heart = Heartbeat::start(heart, name.clone(), won.token, claims.settings.tick_every, report)?;
+    let child = match start(&claims, &shared, &args, &key, &name, &mut won, me, mask) {
+        Ok(child) => child,
+        Err(error) => {
+            heart.stop();
+            hand_over(&claims, &key, &name, &right, Goal::Queue)?;
+            return Err(error);
+        }
+    };
+    let (status, told) = supervise(child, &queue, args.kill_after).map_err(system)?;
+    heart.stop();
+    say_who_stays(&claims, &key, &name, won.token);
+    let success = match args.on_success {
+        Some(Success::Ready) => Goal::Ready,
+        Some(Success::CiWait) => Goal::CiWait,
+        None => claims.settings.on_success,
+    };
+    finish(&claims, &key, &name, &right, Status::of_child(status), goal(status, told, success))
+}
+
+/// The command, named in the record before it runs.
+#[expect(clippy::too_many_arguments, reason = "one step of run, with all of its facts")]
+fn start(
+    claims: &Claims,
+    shared: &crate::cli::claim::Shared,
+    args: &Run,
+    key: &Key,
+    name: &LockName,
+    won: &mut Won,
+    me: crate::model::identity::ProcessIdentity,
+    mask: Mask,
+) -> Result<Child, Error> {
+    if let Some(pulse) = &won.pulse {
+        pulse.inherit().map_err(|error| Error::new(Kind::System, format!("{key}: pulse: {}", reason(&error))))?;
+    }
+    let waiting = shim::start(&args.command, exports(claims, shared, key, won.token, &won.attrs), mask)?;
+    // The child carries it; our own end is told by the record.
+    won.pulse = None;
+    let owners = process::identify(waiting.child.id())
+        .map_err(|error| Error::io("/proc", &error))
+        .and_then(|child| {
+            let owners = [("owners", json!([me, child]))];
+            claims.store.amend(name, &Right::Token(won.token), &owners, &[])
+        });
+    match owners {
+        Ok(Some(_)) => Ok(waiting.go()),
+        Ok(None) => {
+            waiting.cancel();
+            Err(Error::new(Kind::NotOwner, format!("{key}: the claim was taken away before the command ran")))
+        }
+        Err(error) => {
+            waiting.cancel();
+            Err(error)
+        }
+    }
+}
+
+/// What the command finds in its environment.
+fn exports(
+    claims: &Claims,
+    shared: &crate::cli::claim::Shared,
+    key: &Key,
+    token: u64,
+    attrs: &Attrs,
+) -> Vec<(&'static str, OsString)> {
+    let resume = attrs.resume.clone().unwrap_or_default();
+    let mut exports: Vec<(&'static str, OsString)> = vec![
+        (env::name::TICKET, key.as_str().into()),
+        (env::name::CLAIM_TOKEN, token.to_string().into()),
+        (env::name::TRACKER, claims.settings.tracker_text().into()),
+    ];
+    let branch = attrs.branch.clone().or(resume.branch);
+    exports.extend(branch.map(|branch| (env::name::CLAIM_BRANCH, branch.into())));
+    let worktree = attrs.worktree.clone().or(resume.worktree);
+    exports.extend(worktree.map(|worktree| (env::name::CLAIM_WORKTREE, worktree.into())));
+    if let Some(dir) = &shared.dir {
+        exports.push((env::name::DIR, std::path::absolute(dir).unwrap_or_else(|_| dir.clone()).into()));
+    }
+    if let Some(config) = &shared.config {
+        let config = std::path::absolute(config).unwrap_or_else(|_| config.clone());
+        exports.push((env::name::CLAIM_CONFIG, config.into()));
+    }
+    if let Some(arbiter) = &shared.arbiter {
+        exports.push((env::name::ARBITER, arbiter.into()));
+    }
+    if claims.settings.single_machine {
+        exports.push((env::name::SINGLE_MACHINE, "true".into()));
+    }
+    exports
+}
+
+/// A signal that came while there was no command yet.
+fn ending(queue: &Queue) -> Option<Signal> {
+    while let Ok(Some(caught)) = queue.next() {
+        if !matches!(caught.signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
+            return Some(caught.signal);
+        }
+    }
+    None
+}
+
+/// Passes signals on until the command has ended. Gives its status, and the first
+/// signal by which somebody wanted it to end.
+fn supervise(
+    mut child: Child,
+    queue: &Queue,
+    kill_after: Option<Duration>,
+) -> io::Result<(ExitStatus, Option<Signal>)> {
+    let fd = PidFd::open(child.id())?;
+    let mut told = None;
+    let mut kill_at: Option<Instant> = None;
+    loop {
+        let left = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
+        wait_any(&[fd.as_fd(), queue.as_fd()], left)?;
+        while let Some(caught) = queue.next()? {
+            // A terminal's signal went to the command as well.
+            if !caught.from_terminal
+                && let Some(signal) = rustix::process::Signal::from_named_raw(caught.signal as i32)
+            {
+                drop(fd.signal(signal));
+            }
+            if !matches!(caught.signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
+                told.get_or_insert(caught.signal);
+                kill_at = kill_at.or_else(|| kill_after.map(|after| Instant::now() + after));
+            }
+        }
+        if kill_at.is_some_and(|at| at <= Instant::now()) {
+            drop(fd.signal(rustix::process::Signal::KILL));
+            kill_at = None;
+        }
+        if fd.ended()? {
+            return Ok((child.wait()?, told));
+        }
+    }
+}
+
+/// Where the exit status leads. A run that the system ended (TERM, HUP) did not fail.
+fn goal(status: ExitStatus, told: Option<Signal>, success: Goal) -> Goal {
+    match status.code() {
+        Some(0) => success,
+        Some(code) if u8::try_from(code) == Ok(Exit::Skip.code()) => Goal::Queue,
+        _ if matches!(told, Some(Signal::SIGTERM | Signal::SIGHUP)) => Goal::Queue,
+        _ => Goal::Failed,
+    }
+}
+
+/// What the command started and left behind still carries the pulse.
+fn say_who_stays(claims: &Claims, key: &Key, name: &LockName, token: u64) {
+    let stay = claims.store.carriers(name, Some(token)).pids;
+    let shown = stay.iter().take(5).map(|pid| {
+        let comm = proc::stat(*pid).map_or_else(|_| "?".into(), |stat| escape(stat.comm.as_bytes(), 40));
+        format!("{pid} ({comm})")
+    });
+    let shown: Vec<String> = shown.collect();
+    if !shown.is_empty() {
+        claims.report.warn(&format!("{key}: the command ended; still there: {}", shown.join(", ")));
+    }
+}
+
+/// Hands over and passes the command's status on, unless that would hide that the
+/// ticket is not where a success belongs.
+fn finish(
+    claims: &Claims,
+    key: &Key,
+    name: &LockName,
+    right: &Right,
+    status: Status,
+    goal: Goal,
+) -> Result<Status, Error> {
+    let error = match hand_over(claims, key, name, right, goal) {
+        Ok(Handed::Done | Handed::Before) => {
+            claims.report.note(&format!("{key}: {}", goal.as_str()));
+            return Ok(status);
+        }
+        Ok(Handed::NotOurs(why)) => Error::new(
+            Kind::NotOwner,
+            format!("{key} is not ours any more, and nothing was written to it: {why}"),
+        ),
+        Err(error) => error,
+    };
+    if status == Exit::Ok.into() {
+        return Err(error);
+    }
+    claims.report.warn(&error.to_string());
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn the_exit_status_says_where_a_ticket_goes() {
+        let to = |raw: i32, told| goal(ExitStatus::from_raw(raw), told, Goal::CiWait);
+        assert_eq!(to(0, None), Goal::CiWait);
+        assert_eq!(to(75 << 8, None), Goal::Queue);
+        assert_eq!(to(1 << 8, None), Goal::Failed);
+        assert_eq!(to(9, None), Goal::Failed, "killed by somebody else");
+        assert_eq!(to(15, Some(Signal::SIGTERM)), Goal::Queue, "ended by the system");
+        assert_eq!(to(1 << 8, Some(Signal::SIGHUP)), Goal::Queue);
+        assert_eq!(to(0, Some(Signal::SIGTERM)), Goal::CiWait, "it was through all the same");
+        assert_eq!(to(2, Some(Signal::SIGINT)), Goal::Failed, "a person stopped it");
+    }
+}

@@ -1,0 +1,80 @@
+//! `status`: who holds a ticket, here and on the ticket itself.
+
+use super::facts::view;
+use super::{Call, attrs, tell};
+use crate::cli::claim::Key as Args;
+use crate::command::tell as words;
+use crate::error::Error;
+use crate::exit::{Exit, Status};
+use crate::report::escape;
+use crate::verdict::liveness::State;
+use crate::verdict::reconcile::Action;
+use serde_json::json;
+
+pub(super) fn status(call: &Call, args: &Args) -> Result<Status, Error> {
+    let claims = call.claims()?;
+    let (key, name) = claims.key(&args.key)?;
+    let ticket = claims.tracker.ticket(&key)?;
+    let events = claims.tracker.events(&key)?;
+    let judged = claims.store.look(&name);
+    let view = view(&claims, &key, &judged, &ticket, Some(&events))?;
+    let working = claims.settings.labels.in_flight(&ticket);
+    let exit = match judged.state() {
+        State::Live(_) => crate::command::lock::exit_of(&judged),
+        State::Newer(_) => Exit::DataErr,
+        State::Unknown(_) => Exit::Unavailable,
+        // Somebody has it, and nothing here can say whether they live.
+        _ if working && view.record.is_none() => Exit::Unavailable,
+        _ => Exit::Ok,
+    };
+    let heals = !matches!(view.judgement.action, Action::Keep | Action::Look);
+    if call.report.json {
+        let mut object = json!({
+            "key": key.as_str(),
+            "tracker": claims.settings.address.canonical(),
+            "title": ticket.title,
+            "closed": ticket.closed,
+            "labels": ticket.labels,
+            "link": ticket.link,
+            "working": working,
+            "claim": words::object(&claims.store, &name, &judged),
+            "reason": view.judgement.reason,
+            "heals": heals,
+        });
+        if let Some(record) = judged.record() {
+            object["attrs"] = json!(record.attrs);
+            object["stage"] = json!(claims.stage_of(&key, record.token));
+        }
+        tell(&call.report, object);
+        return Ok(exit.into());
+    }
+    let mut lines = vec![format!("{key}: {}", escape(ticket.title.as_bytes(), 120))];
+    let closed = if ticket.closed { "closed; labels: " } else { "labels: " };
+    lines.push(format!("  {closed}{}", claims.labels_of(&ticket)));
+    lines.push(match (judged.state(), judged.record()) {
+        (State::Live(holder), _) => format!("  {}", words::held(&claims.store, &name, &judged, *holder)),
+        (State::Free, Some(record)) => {
+            let ended = attrs(record).ended.unwrap_or_else(|| "released".to_owned());
+            format!("  last claim here: {ended} (token {})", record.token)
+        }
+        (State::Free, None) => format!("  never claimed here ({})", claims.store.path().display()),
+        (State::Dead, _) => "  claimed here; its run has ended".to_owned(),
+        _ => format!("  {}", words::refusal(&claims.store, &name, &judged)),
+    });
+    if let Some(record) = &view.record {
+        lines.push(format!("  stage: {}", claims.stage_of(&key, record.token)));
+        for (what, value) in [("branch", &view.attrs.branch), ("worktree", &view.attrs.worktree)] {
+            if let Some(value) = value {
+                lines.push(format!("  {what}: {}", escape(value.as_bytes(), 300)));
+            }
+        }
+    }
+    let verdict = if heals { "the next reconcile pass heals it: " } else { "" };
+    lines.push(format!("  {verdict}{}", view.judgement.reason));
+    if call.report.verbose {
+        lines.extend(judged.judgement.evidence.iter().map(|line| format!("  {line}")));
+        lines.extend(ticket.link.iter().map(|link| format!("  {}", escape(link.as_bytes(), 300))));
+    }
+    drop(call.report.data(&lines.join("\n")));
+    Ok(exit.into())
+}

@@ -1,0 +1,51 @@
+//! `verify`: the line before pushing or writing to a ticket. Is it still ours, here
+//! and on the ticket, and does an owner live?
+
+use super::{Call, attrs, right, tell};
+use crate::cli::claim::Verify as Args;
+use crate::command::store::not_owner;
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::model::claim::Phase;
+use crate::model::ticket::Expect;
+use crate::verdict::liveness::State;
+use serde_json::json;
+
+pub(super) fn verify(call: &Call, args: &Args) -> Result<Status, Error> {
+    let claims = call.claims()?;
+    let (key, name) = claims.key(&args.key)?;
+    let right = right::of(&args.right, &key)?;
+    let judged = claims.store.look(&name);
+    claims.store.owned(&name, &judged.found, None, &right)?;
+    let Some(record) = judged.record() else { return Err(not_owner(&name, "it has no record here")) };
+    if let Some(at) = &record.released_at {
+        return Err(not_owner(&name, &format!("it was released at {at}")));
+    }
+    match claims.store.judge_identity(&judged.found).state {
+        State::Live(_) => {}
+        State::Unknown(doubt) => {
+            let why = format!("{key}: cannot tell whether its owner lives ({})", doubt.reason());
+            return Err(Error::new(Kind::UnknownOwner, why));
+        }
+        _ => return Err(Error::new(Kind::OwnerEnded, format!("{key}: its owner has ended"))),
+    }
+    let attrs = attrs(record);
+    if attrs.state != Phase::Held {
+        return Err(not_owner(&name, &format!("its claim is {}", attrs.state.as_str())));
+    }
+    let ticket = claims.tracker.ticket(&key)?;
+    let working = &claims.settings.labels.working;
+    let expect = Expect {
+        has: vec![working.clone()],
+        open: Some(true),
+        mark: attrs.mark().map(|mark| (working.clone(), mark)),
+        ..Expect::default()
+    };
+    let events = if expect.mark.is_some() { claims.tracker.events(&key)? } else { Vec::new() };
+    if let Some(why) = expect.broken(&ticket, &events) {
+        return Err(Error::new(Kind::NotOwner, format!("{key} is not yours any more: {why}"))
+            .hint("stop, and write nothing to it"));
+    }
+    tell(&call.report, json!({"key": key.as_str(), "verified": true}));
+    Ok(Exit::Ok.into())
+}

@@ -1,0 +1,294 @@
+//! `watch`: passes until stopped. Every pass heals first, then claims and fires for
+//! every free slot. Each ticket has a `run` of its own, so that the end of the watch
+//! is not the end of the work.
+
+use super::next::free;
+use super::reconcile::{Trouble, pass};
+use super::repair::Outcome;
+use super::settings::Settings;
+use super::{Call, Claims, shim, stage};
+use crate::cli::claim::{Success, Watch};
+use crate::error::{Error, Kind, reason};
+use crate::exit::{Exit, Status};
+use crate::model::duration;
+use crate::model::ticket::Key;
+use crate::os::bell::{self, Bell};
+use crate::os::process::{PidFd, wait_any};
+use crate::os::random;
+use crate::tracker::Failure;
+use crate::verdict::liveness::State;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Between two passes when a slot became free.
+const SOON: Duration = Duration::from_secs(1);
+/// A tracker that is down is asked again at least that often.
+const SLOWEST: Duration = Duration::from_secs(900);
+
+/// A run at work.
+struct Running {
+    key: Key,
+    child: Child,
+    fd: PidFd,
+}
+
+struct Watcher<'a> {
+    call: &'a Call,
+    args: &'a Watch,
+    claims: Claims,
+    every: Duration,
+    max: usize,
+    running: Vec<Running>,
+    /// What the last pass left to claim.
+    queue: VecDeque<Key>,
+    /// Tickets that we tried a moment ago, and until when they are left alone.
+    cool: HashMap<Key, Instant>,
+    /// What was said of a ticket last.
+    said: HashMap<Key, String>,
+    failures: u32,
+    /// Tickets that we fired for.
+    fired: Vec<Key>,
+}
+
+pub(super) fn watch(call: &Call, args: &Watch) -> Result<Status, Error> {
+    shim::check(&args.command)?;
+    if let Some(stage) = &args.stage {
+        stage::name(stage.as_ref())?;
+    }
+    if let Some(status) = shim::unusable(&call.report, &args.command) {
+        return Ok(status);
+    }
+    let settings = Settings::read(&call.shared)?;
+    let every = args.every.unwrap_or(settings.watch_every);
+    let max = args.max.unwrap_or(settings.watch_max);
+    if every.is_zero() || max == 0 {
+        return Err(Error::usage("--every and --max are at least one second and one ticket"));
+    }
+    let system = |error: std::io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
+    bell::keep_children().map_err(system)?;
+    let stop = Bell::new(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]).map_err(system)?;
+    let mut watcher = Watcher {
+        call,
+        args,
+        claims: call.claims_of(settings)?,
+        every,
+        max: usize::try_from(max).unwrap_or(usize::MAX),
+        running: Vec::new(),
+        queue: VecDeque::new(),
+        cool: HashMap::new(),
+        said: HashMap::new(),
+        failures: 0,
+        fired: Vec::new(),
+    };
+    watcher.until_stopped(&stop)
+}
+
+impl Watcher<'_> {
+    fn until_stopped(&mut self, stop: &Bell) -> Result<Status, Error> {
+        let mut stops = 0;
+        let mut fatal: Option<Error> = None;
+        let mut next_pass = Instant::now();
+        let mut last_pass = Instant::now();
+        loop {
+            let draining = stops > 0 || fatal.is_some();
+            if draining && (self.running.is_empty() || stops > 2) {
+                break;
+            }
+            if !draining && Instant::now() >= next_pass {
+                last_pass = Instant::now();
+                match self.pass() {
+                    Ok(()) => next_pass = last_pass + self.every,
+                    Err(Trouble::Tracker(failure)) if failure.is_passing() => {
+                        let wait = self.back_off(&failure);
+                        next_pass = Instant::now() + wait;
+                    }
+                    Err(trouble) => {
+                        fatal = Some(trouble.into());
+                        continue;
+                    }
+                }
+            }
+            let until = (!draining).then(|| next_pass.saturating_duration_since(Instant::now()));
+            self.wait(stop, until)?;
+            let before = stops;
+            stops += stop.rings();
+            if stops > 0 && before == 0 {
+                self.event("draining", None, &format!("no new tickets; {} still at work", self.running.len()));
+            }
+            if stops > 1 && before < 2 {
+                self.end_all();
+            }
+            let ended = self.collect();
+            if ended && stops == 0 && fatal.is_none() {
+                self.fill();
+                if self.queue.is_empty() && self.running.len() < self.max && self.failures == 0 {
+                    next_pass = next_pass.min(last_pass + SOON.min(self.every));
+                }
+            }
+        }
+        let left = self.still_claimed();
+        for key in &left {
+            self.call.report.warn(&format!("{key}: still claimed"));
+        }
+        match fatal {
+            Some(error) => Err(error),
+            None if left.is_empty() => Ok(Exit::Ok.into()),
+            None => Ok(Exit::Unavailable.into()),
+        }
+    }
+
+    /// Until a run ends, somebody wants us to stop, or it is time for the next pass.
+    fn wait(&self, stop: &Bell, until: Option<Duration>) -> Result<(), Error> {
+        let mut fds: Vec<BorrowedFd<'_>> = vec![stop.as_fd()];
+        fds.extend(self.running.iter().map(|run| run.fd.as_fd()));
+        wait_any(&fds, until).map(drop).map_err(|error| Error::io("waiting", &error))
+    }
+
+    /// Heals, then claims. Heals also when every slot is taken.
+    fn pass(&mut self) -> Result<(), Trouble> {
+        let pass = pass(&self.claims, false)?;
+        for line in &pass.broken {
+            self.call.report.warn(line);
+        }
+        for (key, healed) in &pass.rows {
+            let line = healed.line(key);
+            let worth = healed.report || healed.outcome != Outcome::Kept;
+            // Said once: a ticket that another machine holds is no news every minute.
+            if worth && self.said.get(key) != Some(&line) {
+                self.event("reconcile", Some(key), line.trim_start_matches(&format!("{key}: ")));
+                self.said.insert(key.clone(), line);
+            }
+        }
+        let now = Instant::now();
+        self.cool.retain(|_, until| *until > now);
+        let queue = free(&self.claims)?;
+        self.failures = 0;
+        self.queue = queue
+            .tickets
+            .into_iter()
+            .map(|ticket| ticket.key)
+            .filter(|key| !self.cool.contains_key(key) && !self.running.iter().any(|run| run.key == *key))
+            .collect();
+        self.fill();
+        Ok(())
+    }
+
+    /// One run for every free slot.
+    fn fill(&mut self) {
+        while self.running.len() < self.max {
+            let Some(key) = self.queue.pop_front() else { return };
+            match self.fire(&key) {
+                Ok(run) => {
+                    self.event("fired", Some(&key), &format!("pid {}", run.child.id()));
+                    self.running.push(run);
+                    if !self.fired.contains(&key) {
+                        self.fired.push(key);
+                    }
+                }
+                Err(error) => {
+                    self.call.report.warn(&format!("{key}: cannot start a process: {}", reason(&error)));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn fire(&self, key: &Key) -> std::io::Result<Running> {
+        let shared = &self.call.shared;
+        let mut command = Command::new(shim::OURSELVES);
+        command.arg0("orion-claim");
+        for (option, value) in [("--dir", &shared.dir), ("--config", &shared.config)] {
+            if let Some(value) = value {
+                command.arg(option).arg(value);
+            }
+        }
+        command.arg("--tracker").arg(self.claims.settings.tracker_text());
+        if let Some(arbiter) = &shared.arbiter {
+            command.arg("--arbiter").arg(arbiter);
+        }
+        if shared.single_machine {
+            command.arg("--single-machine");
+        }
+        // A ticket that somebody else won is no news.
+        command.arg(if shared.verbose { "-v" } else { "-q" }).arg("run");
+        if let Some(stage) = &self.args.stage {
+            command.arg("--stage").arg(stage);
+        }
+        match self.args.on_success {
+            Some(Success::Ready) => drop(command.args(["--on-success", "ready"])),
+            Some(Success::CiWait) => drop(command.args(["--on-success", "ci-wait"])),
+            None => {}
+        }
+        if let Some(after) = self.args.kill_after {
+            command.arg("--kill-after").arg(format!("{}ms", after.as_millis()));
+        }
+        command.arg(key.as_str()).arg("--").args(&self.args.command);
+        // A group of its own: Ctrl-C drains us, and does not end them.
+        let child = command.process_group(0).stdin(Stdio::null()).spawn()?;
+        let fd = PidFd::open(child.id())?;
+        Ok(Running { key: key.clone(), child, fd })
+    }
+
+    /// Takes note of runs that have ended.
+    fn collect(&mut self) -> bool {
+        let (mut ended, mut going) = (Vec::new(), Vec::new());
+        for mut run in self.running.drain(..) {
+            match run.child.try_wait() {
+                Ok(None) => going.push(run),
+                Ok(Some(status)) => ended.push((run.key, Status::of_child(status))),
+                Err(_) => {}
+            }
+        }
+        self.running = going;
+        let any = !ended.is_empty();
+        for (key, status) in ended {
+            self.event("ended", Some(&key), &format!("exit status {}", status.code()));
+            self.cool.insert(key, Instant::now() + self.every);
+        }
+        any
+    }
+
+    /// TERM to every run: it ends its command and hands over.
+    fn end_all(&self) {
+        for run in &self.running {
+            self.event("ending", Some(&run.key), &format!("pid {}", run.child.id()));
+            if let Err(error) = run.fd.signal(rustix::process::Signal::TERM) {
+                self.call.report.warn(&format!("{}: {}", run.key, reason(&error)));
+            }
+        }
+    }
+
+    /// Tickets of ours that were not handed over.
+    fn still_claimed(&self) -> Vec<Key> {
+        let held = |key: &&Key| {
+            let Ok(name) = super::name_of(key) else { return false };
+            !matches!(self.claims.store.look(&name).state(), State::Free)
+        };
+        self.fired.iter().filter(held).cloned().collect()
+    }
+
+    /// Longer and longer, never in step with other watchers, and not before the server asks for it.
+    fn back_off(&mut self, failure: &Failure) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let slower = self.every.saturating_mul(1 << self.failures.min(10)).min(SLOWEST.max(self.every));
+        let jittered = slower.mul_f64(0.75 + random::fraction() / 2.0);
+        let wait = jittered.max(failure.wait().unwrap_or_default());
+        self.event("slowed", None, &format!("{failure}; again in {}", duration::show(wait)));
+        wait
+    }
+
+    fn event(&self, event: &str, key: Option<&Key>, detail: &str) {
+        if self.call.report.json {
+            let key = key.map_or(Value::Null, |key| json!(key.as_str()));
+            drop(self.call.report.object(json!({"event": event, "key": key, "detail": detail})));
+        } else {
+            let key = key.map_or_else(String::new, |key| format!("{key}: "));
+            self.call.report.say(&format!("{key}{event}: {detail}"));
+        }
+    }
+}
