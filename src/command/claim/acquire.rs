@@ -33,7 +33,7 @@ pub(super) fn acquire(call: &Call, args: &Acquire) -> Result<Status, Error> {
     let won = claim(&claims, &wish)?;
     say_what_was_interrupted(&claims, &key, &won);
     let told = if call.report.json {
-        call.report.object(json!({
+        call.report.object(&json!({
             "key": key.as_str(),
             "token": won.token,
             "mark": won.attrs.mark,

@@ -18,7 +18,7 @@ pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
     let (key, name) = claims.key(&args.key)?;
     let judged = claims.store.look(&name);
     if let State::Live(holder) = judged.state() {
-        return Err(Error::new(Kind::Held, words::held(&claims.store, &name, &judged, *holder))
+        return Err(Error::new(Kind::Held, words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder)))
             .hint("it lives on this machine; end it instead"));
     }
     if let State::Newer(schema) = judged.state() {

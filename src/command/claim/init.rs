@@ -28,7 +28,7 @@ pub(super) fn init(call: &Call, args: &Args) -> Result<Status, Error> {
     if call.report.json {
         let rows: Vec<Value> =
             findings.iter().map(|finding| json!({"ok": finding.ok, "what": finding.what})).collect();
-        drop(call.report.object(json!({
+        drop(call.report.object(&json!({
             "tracker": claims.settings.address.canonical(),
             "ok": ok,
             "findings": rows,

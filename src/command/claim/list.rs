@@ -52,7 +52,7 @@ pub(super) fn list(call: &Call) -> Result<Status, Error> {
     }
     let tracker = claims.settings.address.canonical();
     drop(if call.report.json {
-        call.report.object(json!({
+        call.report.object(&json!({
             "tracker": tracker,
             "looked_in": claims.store.path(),
             "tickets": objects,

@@ -29,7 +29,6 @@ mod win;
 use super::store::{Store, Where};
 use crate::cli::claim::{Claim, Command, Shared};
 use crate::error::{Error, Kind};
-use crate::exit::Status;
 use crate::model::address::Address;
 use crate::model::arbiter::Arbiter;
 use crate::model::claim::Attrs;
@@ -210,6 +209,6 @@ fn attrs(record: &Record) -> Attrs {
 /// Writes the object under `--json`; a closed pipe is the reader's choice.
 fn tell(report: &Report, object: Value) {
     if report.json {
-        drop(report.object(object));
+        drop(report.object(&object));
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn next(call: &Call) -> Result<Status, Error> {
         let ticket = first.map(|ticket| {
             json!({"key": ticket.key.as_str(), "title": ticket.title, "priority": ticket.priority, "link": ticket.link})
         });
-        drop(call.report.object(json!({
+        drop(call.report.object(&json!({
             "tracker": claims.settings.address.canonical(),
             "next": ticket,
             "queued": queue.tickets.len(),

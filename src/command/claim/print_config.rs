@@ -18,7 +18,7 @@ pub(super) fn print(call: &Call) -> Result<Status, Error> {
             object.insert(key.to_owned(), json!({"value": text.value, "from": text.from}));
         }
         object.insert("token".into(), json!({"set": token.is_some(), "from": token}));
-        drop(call.report.object(json!({
+        drop(call.report.object(&json!({
             "directory": settings.place.path,
             "file": path,
             "file_exists": there,

@@ -61,7 +61,7 @@ pub(super) fn reconcile(call: &Call, args: &Reconcile) -> Result<Status, Error> 
     if call.report.json {
         let rows: Vec<Value> = pass.rows.iter().map(|(key, healed)| row(key, healed)).collect();
         let done = pass.rows.iter().filter(|(_, healed)| healed.done()).count();
-        drop(call.report.object(json!({
+        drop(call.report.object(&json!({
             "tracker": claims.settings.address.canonical(),
             "dry_run": args.dry_run,
             "seen": pass.rows.len(),

@@ -285,7 +285,7 @@ impl Watcher<'_> {
     fn event(&self, event: &str, key: Option<&Key>, detail: &str) {
         if self.call.report.json {
             let key = key.map_or(Value::Null, |key| json!(key.as_str()));
-            drop(self.call.report.object(json!({"event": event, "key": key, "detail": detail})));
+            drop(self.call.report.object(&json!({"event": event, "key": key, "detail": detail})));
         } else {
             let key = key.map_or_else(String::new, |key| format!("{key}: "));
             self.call.report.say(&format!("{key}{event}: {detail}"));
