@@ -174,7 +174,9 @@ impl Attrs {
     /// Deaths before this claim's own, within this boot.
     pub(crate) fn deaths_before(&self, boot: &str, token: u64) -> u32 {
         match &self.deaths {
-            Some(deaths) if deaths.boot == boot => deaths.count - u32::from(deaths.token == token).min(deaths.count),
+            Some(deaths) if deaths.boot == boot => {
+                deaths.count - u32::from(deaths.token == token).min(deaths.count)
+            }
             _ => 0,
         }
     }
@@ -206,7 +208,8 @@ mod tests {
 
     #[test]
     fn attrs_survive_json_and_strange_ones_free_nothing() {
-        let attrs = Attrs { state: Phase::Gated, nonce: "n".into(), gate: Some("7".into()), ..Attrs::default() };
+        let attrs =
+            Attrs { state: Phase::Gated, nonce: "n".into(), gate: Some("7".into()), ..Attrs::default() };
         assert_eq!(Attrs::read(&attrs.to_map()), attrs);
         let mut strange = attrs.to_map();
         strange.insert("state".into(), json!("parked"));
@@ -231,7 +234,13 @@ mod tests {
         let ended = |ended: &str, branch: Option<&str>| {
             let resume = Some(Resume { branch: Some("older".into()), worktree: None, token: 1 });
             let branch = branch.map(str::to_owned);
-            let attrs = Attrs { ended: Some(ended.into()), branch, resume, deaths: Some(Deaths::default()), ..Attrs::default() };
+            let attrs = Attrs {
+                ended: Some(ended.into()),
+                branch,
+                resume,
+                deaths: Some(Deaths::default()),
+                ..Attrs::default()
+            };
             let map = attrs.inherited(5);
             let branch = map.get("resume").and_then(|resume| resume["branch"].as_str().map(str::to_owned));
             (branch, map.contains_key("deaths"))

@@ -47,8 +47,11 @@ pub(super) fn acquire(call: &Call, args: &Acquire) -> Result<Status, Error> {
     if let Err(error) = told {
         // A token that was asked for and never arrived: nobody could hand the ticket over.
         hand_over(&claims, &key, &name, &Right::Token(won.token), Goal::Queue)?;
-        return Err(Error::new(Kind::Io, format!("the token cannot be printed: {}", crate::error::reason(&error)))
-            .hint("the ticket was put back into the queue"));
+        return Err(Error::new(
+            Kind::Io,
+            format!("the token cannot be printed: {}", crate::error::reason(&error)),
+        )
+        .hint("the ticket was put back into the queue"));
     }
     Ok(Exit::Ok.into())
 }

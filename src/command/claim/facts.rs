@@ -14,7 +14,9 @@ use crate::report::escape;
 use crate::tracker::Failure;
 use crate::verdict::arbitrate::{self, Gate, Order};
 use crate::verdict::liveness;
-use crate::verdict::reconcile::{Claim, Facts, Holder, Judgement, Mark, RecordFacts, State, TicketFacts, judge};
+use crate::verdict::reconcile::{
+    Claim, Facts, Holder, Judgement, Mark, RecordFacts, State, TicketFacts, judge,
+};
 use std::time::Duration;
 
 /// A ticket, our record of it, and what the verdict says.
@@ -154,7 +156,9 @@ fn whose(
     let Some(events) = events.filter(|_| working) else { return Ok((Mark::NotRead, attrs.mark())) };
     let label = &claims.settings.labels.working;
     let found = match attrs.mark() {
-        Some(mark) => newest_labeled(events, label).filter(|event| event.id == mark).map(|event| event.id.clone()),
+        Some(mark) => {
+            newest_labeled(events, label).filter(|event| event.id == mark).map(|event| event.id.clone())
+        }
         None => match arbitrate::signed(events, label, &attrs.nonce).filter(|_| !attrs.nonce.is_empty()) {
             Some(id) => Some(id),
             None => unrecorded(claims, key, attrs, events)?,
@@ -173,7 +177,8 @@ fn unrecorded(
 ) -> Result<Option<EventId>, Failure> {
     let labels = &claims.settings.labels;
     let since = match attrs.arbiter() {
-        Some(Arbiter::LabelGate) => match gate(claims, attrs, events).filter(|_| attrs.state == Phase::Gated) {
+        Some(Arbiter::LabelGate) => match gate(claims, attrs, events).filter(|_| attrs.state == Phase::Gated)
+        {
             Some(gate) => Some(gate),
             None => return Ok(None),
         },

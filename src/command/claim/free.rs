@@ -18,8 +18,11 @@ pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
     let (key, name) = claims.key(&args.key)?;
     let judged = claims.store.look(&name);
     if let State::Live(holder) = judged.state() {
-        return Err(Error::new(Kind::Held, words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder)))
-            .hint("it lives on this machine; end it instead"));
+        return Err(Error::new(
+            Kind::Held,
+            words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder)),
+        )
+        .hint("it lives on this machine; end it instead"));
     }
     if let State::Newer(schema) = judged.state() {
         return Err(crate::command::store::newer(&name, &claims.store, *schema));
@@ -29,8 +32,11 @@ pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
     let labels = &claims.settings.labels;
     let stranded = !labels.managed().iter().any(|label| ticket.has(label));
     if ticket.closed || (!labels.in_flight(&ticket) && !stranded) {
-        return Err(Error::new(Kind::Usage, format!("{key} is not claimed: its labels are {}", claims.labels_of(&ticket)))
-            .hint("there is nothing to free"));
+        return Err(Error::new(
+            Kind::Usage,
+            format!("{key} is not claimed: its labels are {}", claims.labels_of(&ticket)),
+        )
+        .hint("there is nothing to free"));
     }
     if !args.yes {
         return Err(Error::usage(format!("{key} would go back into the queue"))
@@ -40,7 +46,10 @@ pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
     match swapped {
         Swapped::Done(_) => {}
         Swapped::Changed(why) => {
-            return Err(Error::new(Kind::Lost, format!("{key} changed meanwhile, and nothing was written: {why}")));
+            return Err(Error::new(
+                Kind::Lost,
+                format!("{key} changed meanwhile, and nothing was written: {why}"),
+            ));
         }
         Swapped::Unconfirmed(why) => return Err(Error::new(Kind::CannotTell, format!("{key}: {why}"))),
     }
@@ -61,10 +70,8 @@ fn check_host(claims: &Claims, key: &Key, ticket: &Ticket, said: Option<&str>) -
     let on_it: Vec<&String> =
         ticket.labels.iter().filter(|label| label.starts_with(&labels.host_prefix)).collect();
     let names = |host: &str| on_it.iter().any(|label| **label == labels.host(host));
-    let shown: Vec<String> = on_it
-        .iter()
-        .map(|label| escape(label[labels.host_prefix.len()..].as_bytes(), 60))
-        .collect();
+    let shown: Vec<String> =
+        on_it.iter().map(|label| escape(label[labels.host_prefix.len()..].as_bytes(), 60)).collect();
     match said {
         Some(host) if !names(host) => Err(Error::usage(format!(
             "{key} is not held by machine {}, but by {}",
@@ -89,11 +96,8 @@ fn take_off(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Erro
 
 fn queue_again(claims: &Claims, key: &Key) -> Result<Swapped, Error> {
     let labels = &claims.settings.labels;
-    let expect = Expect {
-        lacks: labels.managed().map(str::to_owned).to_vec(),
-        open: Some(true),
-        ..Expect::default()
-    };
+    let expect =
+        Expect { lacks: labels.managed().map(str::to_owned).to_vec(), open: Some(true), ..Expect::default() };
     Ok(claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })?)
 }
 

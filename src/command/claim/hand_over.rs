@@ -71,8 +71,11 @@ pub(super) fn hand_over(
         Swapped::Changed(why) if !is_there(claims, key, goal, &attrs)? => return not_ours(why),
         Swapped::Changed(_) => {}
         Swapped::Unconfirmed(why) => {
-            return Err(Error::new(Kind::CannotTell, format!("{key}: cannot tell whether it is {}: {why}", goal.as_str()))
-                .hint("it stays claimed; the next reconcile pass hands it over"));
+            return Err(Error::new(
+                Kind::CannotTell,
+                format!("{key}: cannot tell whether it is {}: {why}", goal.as_str()),
+            )
+            .hint("it stays claimed; the next reconcile pass hands it over"));
         }
     }
     give_ref_back(claims, key, &attrs);
@@ -93,7 +96,8 @@ pub(super) fn swap_to(
     let mut remove = vec![labels.working.clone()];
     remove.extend(labels.decoration(ticket));
     if goal == Some(Goal::Failed) {
-        remove.extend([&labels.ready, &labels.ci_wait].into_iter().filter(|label| ticket.has(label)).cloned());
+        remove
+            .extend([&labels.ready, &labels.ci_wait].into_iter().filter(|label| ticket.has(label)).cloned());
     }
     let swap = Swap {
         add: goal.map(|goal| label(claims, goal)).into_iter().collect(),
@@ -139,6 +143,8 @@ pub(super) fn give_ref_back(claims: &Claims, key: &Key, attrs: &Attrs) {
     let given = facts::own_ref(claims, key, &attrs.nonce)
         .and_then(|id| id.map_or(Ok(()), |id| git.delete(key, &id).map(drop)));
     if let Err(failure) = given {
-        claims.report.warn(&format!("{key}: its git ref is still there: {failure}; orion-claim free removes it"));
+        claims
+            .report
+            .warn(&format!("{key}: its git ref is still there: {failure}; orion-claim free removes it"));
     }
 }

@@ -112,7 +112,9 @@ impl Call {
         let store = self.store(&settings.address)?;
         let git = match (arbiter, &settings.git_remote) {
             (Arbiter::GitRef, None) => {
-                return Err(Error::config("the arbiter git-ref needs a remote").hint("set git_remote = \"URL\""));
+                return Err(
+                    Error::config("the arbiter git-ref needs a remote").hint("set git_remote = \"URL\"")
+                );
             }
             (Arbiter::GitRef, Some(remote)) => Some(GitRef::open(
                 &store.path().join("git"),

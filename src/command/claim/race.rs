@@ -118,8 +118,7 @@ impl Attempt<'_> {
                     && self.now().is_ok_and(|ticket| self.claims.settings.labels.in_queue(&ticket));
                 let end = if slow {
                     let age = duration::show(age);
-                    let message =
-                        format!("{}: {host} won it {age} ago and has not taken it since", self.key);
+                    let message = format!("{}: {host} won it {age} ago and has not taken it since", self.key);
                     End::Undone(Error::new(Kind::CannotTell, message).hint(
                         "its own reconcile pass heals that; if the machine is gone, delete its comment",
                     ))

@@ -164,12 +164,7 @@ fn of_ticket(
 }
 
 /// A record whose ticket is not in the list: handed over, closed, taken off, gone.
-fn of_record(
-    claims: &Claims,
-    key: &Key,
-    judged: &Judged,
-    dry_run: bool,
-) -> Result<Option<Healed>, Trouble> {
+fn of_record(claims: &Claims, key: &Key, judged: &Judged, dry_run: bool) -> Result<Option<Healed>, Trouble> {
     match (judged.state(), judged.record()) {
         (State::Free, _) => return Ok(None),
         // A claim that is being made.

@@ -248,6 +248,7 @@ pub(super) fn heal_key(claims: &Claims, key: &Key) -> Result<Healed, Error> {
 /// A failed ticket's row: one ticket's failure never stops the pass.
 pub(super) fn failed(judgement: &Judgement, error: &Error) -> Healed {
     let kind = error.kind();
-    let why = if kind == Kind::NotOwner { "its record changed meanwhile".to_owned() } else { error.to_string() };
+    let why =
+        if kind == Kind::NotOwner { "its record changed meanwhile".to_owned() } else { error.to_string() };
     Healed::of(judgement, Outcome::Failed(why))
 }

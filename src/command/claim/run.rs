@@ -94,17 +94,20 @@ fn start(
     mask: Mask,
 ) -> Result<Child, Error> {
     if let Some(pulse) = &won.pulse {
-        pulse.inherit().map_err(|error| Error::new(Kind::System, format!("{key}: pulse: {}", reason(&error))))?;
+        pulse
+            .inherit()
+            .map_err(|error| Error::new(Kind::System, format!("{key}: pulse: {}", reason(&error))))?;
     }
     let waiting = shim::start(&args.command, exports(claims, shared, key, won.token, &won.attrs), mask)?;
     // The child carries it; our own end is told by the record.
     won.pulse = None;
-    let owners = process::identify(waiting.child.id())
-        .map_err(|error| Error::io("/proc", &error))
-        .and_then(|child| {
+    let owners = process::identify(waiting.child.id()).map_err(|error| Error::io("/proc", &error)).and_then(
+        |mut child| {
+            child.comm = crate::command::lock::comm_of(&args.command);
             let owners = [("owners", json!([me, child]))];
             claims.store.amend(name, &Right::Token(won.token), &owners, &[])
-        });
+        },
+    );
     match owners {
         Ok(Some(_)) => Ok(waiting.go()),
         Ok(None) => {

@@ -92,7 +92,8 @@ impl Settings {
     /// CONFIG, naming the setting and where it came from.
     pub(super) fn read(shared: &Shared) -> Result<Self, Error> {
         let place = Where { dir: shared.dir.clone(), user: None }.place()?;
-        let explicit = shared.config.clone().or_else(|| env::value(env::name::CLAIM_CONFIG).map(PathBuf::from));
+        let explicit =
+            shared.config.clone().or_else(|| env::value(env::name::CLAIM_CONFIG).map(PathBuf::from));
         let path = explicit.clone().unwrap_or_else(|| place.path.join("claim.toml"));
         let in_file = settings_file::read(&path, explicit.is_some())?;
         let there = in_file.is_some();
@@ -133,7 +134,8 @@ impl Settings {
     ) -> Result<Self, Error> {
         let default_tracker = texts.get("tracker").is_none_or(|text| text.value.is_empty());
         if default_tracker {
-            let tickets = std::path::absolute(place.path.join("tickets")).unwrap_or_else(|_| place.path.clone());
+            let tickets =
+                std::path::absolute(place.path.join("tickets")).unwrap_or_else(|_| place.path.clone());
             let value = format!("file:{}", tickets.display());
             texts.insert("tracker", Text { value, from: "default".into() });
         }
@@ -163,20 +165,23 @@ impl Settings {
             return Err(Error::config(why));
         }
         let arbiter = |text: &str| {
-            Arbiter::parse(text).ok_or("is no arbiter (guard, label-gate, comment-order, git-ref or none)".to_owned())
+            Arbiter::parse(text)
+                .ok_or("is no arbiter (guard, label-gate, comment-order, git-ref or none)".to_owned())
         };
         let goal = |text: &str| match text {
             "ready" => Ok(Goal::Ready),
             "ci-wait" => Ok(Goal::CiWait),
             _ => Err("is neither ready nor ci-wait".to_owned()),
         };
-        let boundary = |text: &str| Boundary::parse(text).ok_or("is no change of stage (FROM -> TO)".to_owned());
+        let boundary =
+            |text: &str| Boundary::parse(text).ok_or("is no change of stage (FROM -> TO)".to_owned());
         let version = |text: &str| match text {
             "2" => Ok(2),
             "3" => Ok(3),
             _ => Err("is neither 2 nor 3".to_owned()),
         };
-        let count = |text: &str| text.parse().ok().filter(|n| *n > 0).ok_or("is no number from 1 on".to_owned());
+        let count =
+            |text: &str| text.parse().ok().filter(|n| *n > 0).ok_or("is no number from 1 on".to_owned());
         let bool = |text: &str| text.parse().map_err(|_| "is neither true nor false".to_owned());
         Ok(Self {
             arbiter: get.optional("arbiter", arbiter)?,

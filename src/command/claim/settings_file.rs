@@ -22,9 +22,12 @@ pub(super) fn read(path: &Path, asked_for: bool) -> Result<Option<BTreeMap<Strin
     };
     // It may name a program to run.
     if content.mode & 0o022 != 0 {
-        return Err(Error::config(format!("{shown}: others may write it")).hint(format!("chmod go-w {shown}")));
+        return Err(
+            Error::config(format!("{shown}: others may write it")).hint(format!("chmod go-w {shown}"))
+        );
     }
-    let text = String::from_utf8(content.bytes).map_err(|_| Error::config(format!("{shown}: is not UTF-8")))?;
+    let text =
+        String::from_utf8(content.bytes).map_err(|_| Error::config(format!("{shown}: is not UTF-8")))?;
     let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         let at = error.span().map_or(0, |span| span.start);
         let line = text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
@@ -37,7 +40,8 @@ pub(super) fn read(path: &Path, asked_for: bool) -> Result<Option<BTreeMap<Strin
             Item::Table(table) => {
                 for (inner, item) in table.iter() {
                     let name = format!("{key}.{inner}");
-                    let text = item.as_value().and_then(plain).ok_or_else(|| odd(&shown.to_string(), &name))?;
+                    let text =
+                        item.as_value().and_then(plain).ok_or_else(|| odd(&shown.to_string(), &name))?;
                     settings.insert(name, text);
                 }
             }

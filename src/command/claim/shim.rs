@@ -38,7 +38,8 @@ pub(super) fn start(
     exports: Vec<(&'static str, OsString)>,
     mask: Mask,
 ) -> Result<Waiting, Error> {
-    let failed = |error: io::Error| Error::new(Kind::System, format!("cannot start a process: {}", reason(&error)));
+    let failed =
+        |error: io::Error| Error::new(Kind::System, format!("cannot start a process: {}", reason(&error)));
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
     fcntl_setfd(&read, FdFlags::empty()).map_err(|error| failed(error.into()))?;
     let child = Command::new(OURSELVES)
@@ -72,7 +73,8 @@ impl Waiting {
 
 /// The hidden subcommand: waits, then becomes the command.
 pub(super) fn become_command(call: Call, args: &Become) -> Result<Status, Error> {
-    let failed = |error: io::Error| Error::new(Kind::System, format!("the word to start: {}", reason(&error)));
+    let failed =
+        |error: io::Error| Error::new(Kind::System, format!("the word to start: {}", reason(&error)));
     let mask = Mask::parse(&args.mask).ok_or_else(|| Error::usage("internal: no mask"))?;
     let mut pipe = File::open(format!("/proc/self/fd/{}", args.pipe)).map_err(failed)?;
     nix::unistd::close(args.pipe).map_err(|errno| failed(errno.into()))?;
@@ -83,7 +85,8 @@ pub(super) fn become_command(call: Call, args: &Become) -> Result<Status, Error>
     drop(pipe);
     drop(call.file_size);
     mask.give_back().map_err(failed)?;
-    let (program, arguments) = args.command.split_first().ok_or_else(|| Error::usage("internal: no command"))?;
+    let (program, arguments) =
+        args.command.split_first().ok_or_else(|| Error::usage("internal: no command"))?;
     let error = Command::new(program).args(arguments).exec();
     call.report.warn(&format!("{}: {}", escape(program.as_bytes(), 120), reason(&error)));
     Ok(status_of(&error))
@@ -111,7 +114,8 @@ pub(super) fn unusable(report: &Report, command: &[OsString]) -> Option<Status> 
     };
     let error = found.err()?;
     let shown = escape(program.as_bytes(), 120);
-    let why = if error.kind() == io::ErrorKind::NotFound { "no such command".to_owned() } else { reason(&error) };
+    let why =
+        if error.kind() == io::ErrorKind::NotFound { "no such command".to_owned() } else { reason(&error) };
     report.warn(&format!("{shown}: {why}; no ticket was claimed"));
     Some(status_of(&error))
 }

@@ -52,7 +52,10 @@ pub(super) fn status(call: &Call, args: &Args) -> Result<Status, Error> {
     let closed = if ticket.closed { "closed; labels: " } else { "labels: " };
     lines.push(format!("  {closed}{}", claims.labels_of(&ticket)));
     lines.push(match (judged.state(), judged.record()) {
-        (State::Live(holder), _) => format!("  {}", words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder))),
+        (State::Live(holder), _) => format!(
+            "  {}",
+            words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder))
+        ),
         (State::Free, Some(record)) => {
             let ended = attrs(record).ended.unwrap_or_else(|| "released".to_owned());
             format!("  last claim here: {ended} (token {})", record.token)

@@ -118,7 +118,11 @@ impl Watcher<'_> {
             let before = stops;
             stops += stop.rings();
             if stops > 0 && before == 0 {
-                self.event("draining", None, &format!("no new tickets; {} still at work", self.running.len()));
+                self.event(
+                    "draining",
+                    None,
+                    &format!("no new tickets; {} still at work", self.running.len()),
+                );
             }
             if stops > 1 && before < 2 {
                 self.end_all();

@@ -130,7 +130,10 @@ fn held(claims: &Claims, wish: &Wish<'_>, judged: &Judged) -> Error {
             let ours = |owner: &ProcessIdentity| wish.owners.iter().any(|wanted| wanted.same(owner));
             let by_you = judged.record().is_some_and(|record| record.owners.iter().any(ours));
             let kind = if by_you { Kind::HeldByYou } else { Kind::Held };
-            Error::new(kind, tell::held(&claims.store, wish.name, judged, *holder, tell::is_stopped(judged, *holder)))
+            Error::new(
+                kind,
+                tell::held(&claims.store, wish.name, judged, *holder, tell::is_stopped(judged, *holder)),
+            )
         }
         State::Unknown(doubt) => Error::new(
             Kind::UnknownOwner,

@@ -22,6 +22,7 @@ mod wait;
 mod whereabouts;
 
 pub(crate) use refuse::count;
+pub(super) use run::comm_of;
 pub(super) use status::exit_of;
 
 use super::store::{Store, Where};

@@ -74,7 +74,7 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
 }
 
 /// The name the kernel will give the process after exec: the file's, cut at 15 bytes (prctl(2), PR_SET_NAME).
-pub(super) fn comm_of(command: &[OsString]) -> String {
+pub(in crate::command) fn comm_of(command: &[OsString]) -> String {
     let path = command.first().map(|word| word.as_bytes()).unwrap_or_default();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(&file[..file.len().min(15)]).into_owned()
