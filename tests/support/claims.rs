@@ -139,7 +139,7 @@ impl Board {
     }
 
     /// Everything that a pass could write: tickets and records, byte for byte.
-    pub(crate) fn snapshot(&self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) fn snapshot(&self) -> Vec<(String, String)> {
         let mut files = Vec::new();
         for dir in [self.tool.path("tickets"), self.tool.dir().join("claims")] {
             collect(&dir, &mut files);
@@ -149,13 +149,13 @@ impl Board {
 }
 
 /// Files that matter, by path; locks and temporary files do not.
-fn collect(dir: &Path, files: &mut Vec<(String, Vec<u8>)>) {
+fn collect(dir: &Path, files: &mut Vec<(String, String)>) {
     for name in names_in(dir) {
         let path = dir.join(&name);
         if path.is_dir() {
             collect(&path, files);
         } else if [".json", ".events", ".toml", ".jsonl"].iter().any(|end| name.ends_with(end)) {
-            files.push((path.display().to_string(), std::fs::read(&path).unwrap_or_default()));
+            files.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap_or_default()));
         }
     }
 }
