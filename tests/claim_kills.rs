@@ -212,7 +212,8 @@ fn killed_claims(dialect: Dialect, may_strand: usize) {
             let remote = Remote::with(dialect, 1);
             let key = remote.key(1);
             let owner = Owner::new();
-            let died = remote.killed_at(remote.command(&["acquire", "--for", &owner.id(), &key]), step, applied);
+            let died =
+                remote.killed_at(remote.command(&["acquire", "--for", &owner.id(), &key]), step, applied);
             if died.is_none() {
                 assert_eq!(remote.labels(&key), ["orion-working"]);
             }

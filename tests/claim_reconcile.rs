@@ -132,7 +132,9 @@ fn finished_work_whose_label_never_moved_is_handed_over() {
     // Neither does another key's, nor one of another token, nor a torn one.
     let token = board.acquire("2");
     let event = |key: &str, token: u64| {
-        format!("{{\"key\":\"{key}\",\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"stage\",\"from\":\"push\",\"to\":\"ready\",\"token\":{token}}}\n")
+        format!(
+            "{{\"key\":\"{key}\",\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"stage\",\"from\":\"push\",\"to\":\"ready\",\"token\":{token}}}\n"
+        )
     };
     let log = board.records().join("2.events");
     let begun = std::fs::read_to_string(&log).unwrap();
@@ -156,10 +158,17 @@ fn finished_work_whose_label_never_moved_is_handed_over() {
 
 #[test]
 fn what_was_decided_before_a_death_is_done_after_it() {
-    for (goal, label) in [("ready", "orion-ready"), ("ci-wait", "orion-ci-wait"), ("failed", "orion-failed"), ("queue", "orion-queue")] {
+    for (goal, label) in [
+        ("ready", "orion-ready"),
+        ("ci-wait", "orion-ci-wait"),
+        ("failed", "orion-failed"),
+        ("queue", "orion-queue"),
+    ] {
         let board = Board::with(&["1"]);
         dead(&board, "1");
-        board.edit_record("1", |record| record["attrs"]["handing"] = json!({"to": goal, "at": "2026-01-01T00:00:00Z"}));
+        board.edit_record("1", |record| {
+            record["attrs"]["handing"] = json!({"to": goal, "at": "2026-01-01T00:00:00Z"})
+        });
         heals(&board, "1", "move_to_ready");
         assert_eq!(board.all_labels("1"), [label]);
         assert!(board.record("1")["attrs"]["deaths"].is_null(), "that was no death");

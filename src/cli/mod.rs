@@ -1,11 +1,11 @@
 //! What can be typed: one file per tool with its clap types, and here what they
 //! share. Parsing never touches the world.
 
+pub(crate) mod claim;
 #[cfg(test)]
 mod completions;
 pub(crate) mod ending;
 pub(crate) mod lease;
-pub(crate) mod claim;
 pub(crate) mod lock;
 pub(crate) mod precheck;
 pub(crate) mod reap;

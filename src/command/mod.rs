@@ -1,7 +1,7 @@
 //! Observe, decide, act, report: the only place that holds facts and verdicts together.
 
-pub(crate) mod exec;
 pub(crate) mod claim;
+pub(crate) mod exec;
 pub(crate) mod failopen;
 pub(crate) mod frame;
 pub(crate) mod lease;

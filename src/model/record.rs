@@ -165,19 +165,6 @@ impl Stored {
         }
         line(&Value::Object(fields))
     }
-
-    /// As [`Stored::patched`] for entries of `attrs`; `Value::Null` removes one.
-    pub(crate) fn patched_attrs(&self, changes: &[(&str, Value)]) -> Vec<u8> {
-        let mut attrs = self.record.attrs.clone();
-        for (key, value) in changes {
-            if value.is_null() {
-                attrs.remove(*key);
-            } else {
-                attrs.insert((*key).to_owned(), value.clone());
-            }
-        }
-        self.patched(&[("attrs", Value::Object(attrs))])
-    }
 }
 
 /// A fresh record's bytes.

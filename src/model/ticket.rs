@@ -196,17 +196,6 @@ pub(crate) enum Taken {
     Unclear(String),
 }
 
-/// Whether a ticket was won.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Ours.
-    Won,
-    /// Somebody else's, or not in the queue. Who or why.
-    Lost(String),
-    /// Neither shown. Why.
-    CannotTell(String),
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

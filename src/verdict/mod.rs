@@ -7,4 +7,5 @@ pub(crate) mod liveness;
 pub(crate) mod owner;
 pub(crate) mod ownership;
 pub(crate) mod reap;
+pub(crate) mod reason;
 pub(crate) mod reconcile;

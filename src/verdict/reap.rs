@@ -7,6 +7,8 @@ use crate::model::terminal::{Activity, Again, Belongs, Idle, Member, Processes, 
 use crate::model::time::WallTime;
 use std::time::Duration;
 
+pub(crate) use crate::verdict::reason::Reason;
+
 /// Output that comes this long after an idle mark ends the mark: a prompt is still
 /// painted after the hook, a turn is longer (design 7).
 const MARK_GRACE: Duration = Duration::from_secs(30);
@@ -16,86 +18,6 @@ const CLOCK_SLACK: Duration = Duration::from_secs(9);
 const START_SLACK: Duration = Duration::from_secs(2);
 /// Processor time of an idle terminal UI in one second, clock ticks.
 const IDLE_TICKS: u64 = 5;
-
-/// Why a terminal stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
-    NoRun,
-    OtherAutomation,
-    TagNotOurs,
-    AmbiguousName,
-    Starting,
-    Resumed,
-    OwnTerminal,
-    DeadPane,
-    Busy,
-    Question,
-    NotIdle,
-    MarkStale,
-    NewestReuse,
-    Young,
-    NoClock,
-    NotSilent,
-    Stopped,
-    Unreadable,
-    Changed,
-    Deadline,
-    CloseFailed,
-}
-
-impl Reason {
-    /// Every reason, in the order of the ladder.
-    pub(crate) const ALL: [Self; 21] = [
-        Self::NoRun,
-        Self::OtherAutomation,
-        Self::TagNotOurs,
-        Self::AmbiguousName,
-        Self::Starting,
-        Self::Resumed,
-        Self::OwnTerminal,
-        Self::DeadPane,
-        Self::Busy,
-        Self::Question,
-        Self::NotIdle,
-        Self::MarkStale,
-        Self::NewestReuse,
-        Self::Young,
-        Self::NoClock,
-        Self::NotSilent,
-        Self::Stopped,
-        Self::Unreadable,
-        Self::Changed,
-        Self::Deadline,
-        Self::CloseFailed,
-    ];
-
-    /// The word in the output, in JSON and in the manual.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::NoRun => "no-run",
-            Self::OtherAutomation => "other-automation",
-            Self::TagNotOurs => "tag-not-ours",
-            Self::AmbiguousName => "ambiguous-name",
-            Self::Starting => "starting",
-            Self::Resumed => "resumed",
-            Self::OwnTerminal => "own-terminal",
-            Self::DeadPane => "dead-pane",
-            Self::Busy => "busy",
-            Self::Question => "question",
-            Self::NotIdle => "not-idle",
-            Self::MarkStale => "mark-stale",
-            Self::NewestReuse => "newest-reuse",
-            Self::Young => "young",
-            Self::NoClock => "no-clock",
-            Self::NotSilent => "not-silent",
-            Self::Stopped => "stopped",
-            Self::Unreadable => "unreadable",
-            Self::Changed => "changed",
-            Self::Deadline => "deadline",
-            Self::CloseFailed => "close-failed",
-        }
-    }
-}
 
 /// A kept terminal's reason with what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]

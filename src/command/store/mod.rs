@@ -11,7 +11,6 @@ pub(crate) use acquire::{Acquired, ON_BEHALF, Outcome, PulseWish, Request, Terms
 pub(crate) use change::{Change, Released, not_owner};
 pub(crate) use ending::End;
 pub(crate) use watch::Watch;
-pub(crate) use change::{Released, not_owner};
 
 use crate::env;
 use crate::error::{Error, Kind};
