@@ -13,35 +13,54 @@ const PROC_MAGIC: u64 = 0x9fa0;
 
 /// The host part of an identity; "now" is the boot time stamp in it.
 pub(crate) fn identity() -> HostIdentity {
-    HostIdentity {
-        boot_id: boot_id(),
-        machine_id: machine_id(),
+    observe().0
+}
+
+/// As [`identity`], with the error of a reading that failed for a reason that may pass
+/// (EMFILE, EIO …). What is not there or not shown to us is absent, and no error.
+pub(crate) fn observe() -> (HostIdentity, Option<io::Error>) {
+    let mut unread = None;
+    let host = HostIdentity {
+        boot_id: known(boot_id(), &mut unread),
+        machine_id: known(machine_id(), &mut unread),
         state_id: None,
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        pid_ns: namespace("pid"),
-        time_ns: namespace("time"),
+        pid_ns: known(namespace("pid"), &mut unread),
+        time_ns: known(namespace("time"), &mut unread),
         boottime_us: clock::boottime_us(),
-    }
+    };
+    (host, unread)
+}
+
+/// The value, or absent; an error that may pass is kept.
+fn known<T>(reading: io::Result<Option<T>>, unread: &mut Option<io::Error>) -> Option<T> {
+    use nix::libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM};
+    reading.unwrap_or_else(|error| {
+        if matches!(error.raw_os_error(), Some(EAGAIN | EINTR | EIO | EMFILE | ENFILE | ENOMEM)) {
+            *unread = Some(error);
+        }
+        None
+    })
 }
 
 /// The boot id, only if that file is really procfs: container runtimes mount a file of their own over it.
-fn boot_id() -> Option<String> {
-    let file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
-    if u64::try_from(fstatfs(&file).ok()?.f_type).ok()? != PROC_MAGIC {
-        return None;
+fn boot_id() -> io::Result<Option<String>> {
+    let file = File::open("/proc/sys/kernel/random/boot_id")?;
+    if u64::try_from(fstatfs(&file)?.f_type).ok() != Some(PROC_MAGIC) {
+        return Ok(None);
     }
     let mut text = String::with_capacity(64);
-    file.take(64).read_to_string(&mut text).ok()?;
-    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+    file.take(64).read_to_string(&mut text)?;
+    Ok(Some(text.trim().to_owned()).filter(|id| !id.is_empty()))
 }
 
-fn machine_id() -> Option<String> {
-    let bytes = proc::read_file("/etc/machine-id").ok()?;
-    real_machine_id(std::str::from_utf8(&bytes).ok()?)
+fn machine_id() -> io::Result<Option<String>> {
+    let bytes = proc::read_file("/etc/machine-id")?;
+    Ok(std::str::from_utf8(&bytes).ok().and_then(real_machine_id))
 }
 
-fn namespace(kind: &str) -> Option<u64> {
-    stat(format!("/proc/self/ns/{kind}")).ok().map(|stat| stat.st_ino)
+fn namespace(kind: &str) -> io::Result<Option<u64>> {
+    Ok(Some(stat(format!("/proc/self/ns/{kind}"))?.st_ino))
 }
 
 /// Does `/proc` show the processes of everybody? Root sees all; others only without

@@ -110,8 +110,22 @@ impl Store {
             return Err(super::unverifiable());
         }
         let mut progress = Progress::default();
+        let outcome = self.passes(name, request, terms, &mut progress);
+        if outcome.is_err() {
+            self.take_back(name, &progress);
+        }
+        outcome
+    }
+
+    fn passes(
+        &self,
+        name: &LockName,
+        request: &Request<'_>,
+        terms: &Terms<'_>,
+        progress: &mut Progress,
+    ) -> Result<Outcome, Error> {
         for _ in 0..ATTEMPTS {
-            match self.pass(name, request, terms, &mut progress)? {
+            match self.pass(name, request, terms, progress)? {
                 Pass::Done(outcome) => return Ok(*outcome),
                 Pass::Again => {}
             }
@@ -121,6 +135,19 @@ impl Store {
             format!("{name}: its files in {} keep changing under us", self.path().display()),
         )
         .hint("is something cleaning that directory?"))
+    }
+
+    /// After an error a record of ours must not stand there: its owner may live long, and was told "no".
+    fn take_back(&self, name: &LockName, progress: &Progress) {
+        let Some(placed) = &progress.placed else { return };
+        // Without the guard too: the flock on the record itself keeps changes apart.
+        let _guard = self.guard(name).ok();
+        let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+        if let (Some(stored), Some(file)) = (found.stored(), file)
+            && stored.bytes == record::bytes(placed)
+        {
+            drop(record_file::remove(self.shelf(), name.as_str(), &file));
+        }
     }
 
     fn pass(
@@ -168,7 +195,7 @@ impl Store {
             .ok_or_else(|| Error::new(Kind::Bug, format!("{name}: no tokens are left")))?;
         guard.write_token(token).map_err(|error| self.guard_error(name, &error))?;
         progress.pulse = self.take_pulse(name, token, &request.pulse, progress)?;
-        let mut record = self.fresh(name, token, request);
+        let mut record = self.fresh(name, token, request)?;
         for (key, value) in judged.record().map(terms.inherit).unwrap_or_default() {
             record.attrs.entry(key).or_insert(value);
         }
@@ -276,13 +303,19 @@ impl Store {
         Ok(None)
     }
 
-    fn fresh(&self, name: &LockName, token: u64, request: &Request<'_>) -> Record {
+    /// # Errors
+    /// A fact about this host that there is and that could not be read now: a record without it
+    /// could be judged by nobody later.
+    fn fresh(&self, name: &LockName, token: u64, request: &Request<'_>) -> Result<Record, Error> {
+        if let Some(error) = &self.fixed().unread {
+            return Err(Error::io(&format!("{name}: the identity of this host"), error));
+        }
         let host = HostIdentity {
             boottime_us: clock::boottime_us(),
             state_id: self.state.state_id().ok(),
             ..self.fixed().host.clone()
         };
-        Record {
+        Ok(Record {
             schema: SCHEMA,
             kind: self.kind.to_owned(),
             name: name.as_str().to_owned(),
@@ -294,7 +327,7 @@ impl Store {
             note: request.note.clone(),
             released_at: None,
             attrs: request.attrs.clone(),
-        }
+        })
     }
 
     /// Moves a corrupt record that nobody carries a pulse for away. Gives what to say.

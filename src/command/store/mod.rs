@@ -67,6 +67,8 @@ pub(crate) struct Store {
 #[derive(Debug)]
 struct Fixed {
     host: HostIdentity,
+    /// Why something of `host` is missing that is there.
+    unread: Option<std::io::Error>,
     proc_is_ours: bool,
     /// `None` where `/proc` does not let us see ourselves.
     me: Option<ProcessIdentity>,
@@ -145,10 +147,9 @@ impl Store {
     }
 
     fn fixed(&self) -> &Fixed {
-        self.fixed.get_or_init(|| Fixed {
-            host: host::identity(),
-            proc_is_ours: proc::is_ours(),
-            me: host::myself().ok(),
+        self.fixed.get_or_init(|| {
+            let (host, unread) = host::observe();
+            Fixed { host, unread, proc_is_ours: proc::is_ours(), me: host::myself().ok() }
         })
     }
 
