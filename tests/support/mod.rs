@@ -53,14 +53,15 @@ pub(crate) fn needs_unshare(flags: &[&str]) -> bool {
 pub(crate) fn allowed(possible: bool, why: &str) -> bool {
     if !possible {
         assert!(std::env::var_os("CI").is_none(), "{why}, and under CI nothing is skipped");
-        skipped(why);
+        say(&format!("skipped: {why}"));
     }
     possible
 }
 
-#[allow(clippy::print_stdout, clippy::disallowed_macros, reason = "this is what a skipped test says")]
-fn skipped(why: &str) {
-    println!("skipped: {why}");
+/// A line for whoever reads the output of the tests.
+#[allow(clippy::print_stdout, clippy::disallowed_macros, reason = "a test speaks to its reader")]
+pub(crate) fn say(line: &str) {
+    println!("{line}");
 }
 
 /// Waits until a fact is there.
