@@ -126,7 +126,7 @@ fn a_background_job_that_outlives_the_command_has_no_role() {
         let mut text = String::new();
         let mut stderr = resident.child.stderr.take().expect("stderr");
         std::io::Read::read_to_string(&mut stderr, &mut text).expect("text");
-        assert_eq!(text.contains(&format!("pid {job} (sleep)")), named, "{text}");
+        assert_eq!(text.contains(&format!("pid {job} (")), named, "{text}");
         send("KILL", job);
     }
 }

@@ -174,7 +174,7 @@ pub(crate) fn now() -> Now {
         wall: SystemTime::now(),
         monotonic_us: clock::monotonic_us(),
         boottime_us: clock::boottime_us(),
-        boot_id: host::identity().boot_id,
+        boot_id: host::boot_id(),
     }
 }
 

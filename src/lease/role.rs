@@ -119,7 +119,7 @@ impl Role {
     pub(crate) fn introduce(&self, place: &StorePlace, by: &Candidate) -> Result<(), Error> {
         let payload = Payload::new(&Introduction {
             pid: std::process::id(),
-            host: &host::identity().hostname,
+            host: &host::hostname(),
             surface: &by.surface,
             acquired_at: Stamp::of(SystemTime::now()),
             store: place.store.to_str(),

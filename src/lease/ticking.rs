@@ -81,7 +81,7 @@ pub(crate) fn write_tick(file: &File, path: &str) -> Result<(), Error> {
         return Err(Error::new(Kind::Io, format!("{path} holds no payload that a tick could be added to")));
     };
     let now = Stamp::of(SystemTime::now());
-    let ticked = payload.ticked(now, host::identity().boot_id.as_deref(), clock::monotonic_us()).to_bytes();
+    let ticked = payload.ticked(now, host::boot_id().as_deref(), clock::monotonic_us()).to_bytes();
     if ticked.len() > MAX_PAYLOAD {
         return Err(Error::new(Kind::Io, format!("{path} has no room for a tick (16 KiB at most)")));
     }

@@ -54,13 +54,13 @@ pub(crate) struct Introduction<'a> {
     pub(crate) build: Option<&'a Build>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct RawBuild {
     #[serde(default)]
     mod_time: Option<String>,
     #[serde(default)]
     size: Option<i64>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     revision: Option<String>,
 }
 
@@ -88,13 +88,12 @@ impl Payload {
         if let Some(build) = by.build
             && let Some(mod_time) = build.mod_time
         {
-            let mut fields = serde_json::Map::new();
-            fields.insert("mod_time".into(), mod_time.rfc3339_trimmed().into());
-            fields.insert("size".into(), build.size.unwrap_or(0).into());
-            if let Some(revision) = &build.revision {
-                fields.insert("revision".into(), revision.as_str().into());
-            }
-            payload.set("build", &fields);
+            let written = RawBuild {
+                mod_time: Some(mod_time.rfc3339_trimmed()),
+                size: Some(build.size.and_then(|size| i64::try_from(size).ok()).unwrap_or(0)),
+                revision: build.revision.clone(),
+            };
+            payload.set("build", &written);
         }
         payload
     }

@@ -21,10 +21,10 @@ pub(crate) fn identity() -> HostIdentity {
 pub(crate) fn observe() -> (HostIdentity, Option<io::Error>) {
     let mut unread = None;
     let host = HostIdentity {
-        boot_id: known(boot_id(), &mut unread),
+        boot_id: known(read_boot_id(), &mut unread),
         machine_id: known(machine_id(), &mut unread),
         state_id: None,
-        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        hostname: hostname(),
         pid_ns: known(namespace("pid"), &mut unread),
         time_ns: known(namespace("time"), &mut unread),
         boottime_us: clock::boottime_us(),
@@ -44,7 +44,11 @@ fn known<T>(reading: io::Result<Option<T>>, unread: &mut Option<io::Error>) -> O
 }
 
 /// The boot id, only if that file is really procfs: container runtimes mount a file of their own over it.
-fn boot_id() -> io::Result<Option<String>> {
+pub(crate) fn boot_id() -> Option<String> {
+    read_boot_id().ok().flatten()
+}
+
+fn read_boot_id() -> io::Result<Option<String>> {
     let file = File::open("/proc/sys/kernel/random/boot_id")?;
     if u64::try_from(fstatfs(&file)?.f_type).ok() != Some(PROC_MAGIC) {
         return Ok(None);
@@ -57,6 +61,11 @@ fn boot_id() -> io::Result<Option<String>> {
 fn machine_id() -> io::Result<Option<String>> {
     let bytes = proc::read_file("/etc/machine-id")?;
     Ok(std::str::from_utf8(&bytes).ok().and_then(real_machine_id))
+}
+
+/// The machine's name; shown only.
+pub(crate) fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 fn namespace(kind: &str) -> io::Result<Option<u64>> {

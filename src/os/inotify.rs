@@ -1,4 +1,4 @@
-//! Changes of one file name in a directory, as they happen (inotify(7)).
+//! Changes of one file, as they happen (inotify(7)).
 
 use crate::os::dir::Dir;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
@@ -9,8 +9,9 @@ use rustix::net::{
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-/// A watched directory.
+/// A watched directory or file.
 #[derive(Debug)]
 pub(crate) struct Inotify(Option<OwnedFd>);
 
@@ -28,6 +29,20 @@ impl Inotify {
             path,
             WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ONLYDIR,
         )?;
+        Ok(Self(Some(fd)))
+    }
+
+    /// Watches one file for being removed or replaced, which a directory full of other
+    /// files does not tell without waking us for every one of them. A file renamed with its
+    /// directory is not told.
+    ///
+    /// # Errors
+    /// As [`Inotify::watch`].
+    pub(crate) fn watch_file(path: &Path) -> io::Result<Self> {
+        let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        // An unlinked file that is still open says so by its link count: ATTRIB.
+        let events = WatchFlags::ATTRIB | WatchFlags::MOVE_SELF | WatchFlags::DELETE_SELF;
+        add_watch(&fd, path, events | WatchFlags::DONT_FOLLOW)?;
         Ok(Self(Some(fd)))
     }
 

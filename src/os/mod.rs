@@ -31,4 +31,3 @@ pub(crate) mod state_dir;
 pub(crate) mod store;
 pub(crate) mod terminal;
 pub(crate) mod tree;
-pub(crate) mod watch;

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// The lock file of the Go program's first version: one for a whole directory.
 pub(crate) const LEGACY: &str = "resident.lock";
 
+/// How often a payload is read at least before it counts as torn.
+const ATTEMPTS: u32 = 50;
+
 /// Where a store and its lock file are.
 #[derive(Debug)]
 pub(crate) struct StorePlace {
@@ -84,23 +87,25 @@ pub(crate) enum Reading {
 }
 
 /// Reads a payload that may be written at this moment: torn readings can parse, so
-/// only what two readings in a row agree on counts. Gives up after `patience`.
+/// only what two readings in a row agree on counts. Gives up after `patience`, but
+/// not before [`ATTEMPTS`]: on a busy machine one reading may take as long.
 ///
 /// # Errors
 /// EIO and the like.
 pub(crate) fn read_payload(file: &File, patience: Duration) -> io::Result<Reading> {
     let end = Instant::now() + patience;
     let mut before = read_once(file)?;
-    loop {
+    for attempt in 1.. {
         let now = read_once(file)?;
         if now == before {
             return Ok(if now.len() > MAX_PAYLOAD { Reading::TooLong } else { Reading::Stable(now) });
         }
-        if Instant::now() >= end {
-            return Ok(Reading::Torn);
+        if attempt >= ATTEMPTS && Instant::now() >= end {
+            break;
         }
         before = now;
     }
+    Ok(Reading::Torn)
 }
 
 /// At most one byte more than a payload may have.

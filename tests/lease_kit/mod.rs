@@ -122,11 +122,23 @@ pub(crate) struct Actor {
 
 impl Actor {
     pub(crate) fn start(command: &mut Command) -> Self {
+        Self::start_after(command, |line| Some(line.parse().expect("a pid")))
+    }
+
+    /// Skips lines until `pid` finds it in one.
+    pub(crate) fn start_after(command: &mut Command, pid: impl Fn(&str) -> Option<u32>) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
         let stdin = child.stdin.take();
         let lines = BufReader::new(child.stdout.take().expect("its output"));
         let mut actor = Self { child, pid: 0, stdin, lines };
-        actor.pid = actor.line().trim().parse().expect("a pid");
+        while actor.pid == 0 {
+            let line = actor.line();
+            assert!(
+                !line.is_empty() || state(actor.child.id()).is_some_and(|state| state != 'Z'),
+                "it ended"
+            );
+            actor.pid = pid(line.trim()).unwrap_or(0);
+        }
         actor
     }
 

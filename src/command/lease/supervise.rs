@@ -8,11 +8,11 @@ use crate::lease::Resident;
 use crate::lease::look::show;
 use crate::model::lease::GUARDIAN;
 use crate::os::child::{self, Change};
+use crate::os::inotify::Inotify;
 use crate::os::proc;
 use crate::os::process::wait_any;
 use crate::os::signals::{self, FORWARDED, Mask, Queue, signal_group_of_child, signal_own_group};
 use crate::os::terminal::Terminal;
-use crate::os::watch::FileWatch;
 use crate::report::{Report, escape};
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
@@ -41,7 +41,7 @@ struct Supervisor<'a> {
     guardian: Child,
     pipe: File,
     queue: Queue,
-    watch: Option<FileWatch>,
+    watch: Option<Inotify>,
     /// The terminal, when it was handed to the command.
     terminal: Option<Terminal>,
     mask: Mask,
@@ -76,7 +76,7 @@ pub(super) fn supervise(resident: Resident, command: &[OsString], report: &Repor
     let terminal = Terminal::controlling()
         .filter(Terminal::is_ours)
         .filter(|terminal| terminal.give_to(guardian.id()).is_ok());
-    let watch = FileWatch::new(&resident.lock_path());
+    let watch = Inotify::watch_file(&resident.lock_path()).ok();
     let mut supervisor = Supervisor {
         resident: &resident,
         report,
@@ -113,8 +113,10 @@ impl Supervisor<'_> {
             while let Some(caught) = self.queue.next()? {
                 match caught.signal {
                     Signal::SIGCHLD => {}
-                    // Came to the terminal's foreground group, which is the command's.
-                    _ if caught.from_terminal && self.terminal.is_some() => {}
+                    // Came to the terminal's foreground group, which is the command's. A hang-up
+                    // comes to the leader of the session alone.
+                    signal if caught.from_terminal && self.terminal.is_some() && signal != Signal::SIGHUP => {
+                    }
                     signal => {
                         self.passed_int |= signal == Signal::SIGINT;
                         self.send(signal as u8);
@@ -137,10 +139,10 @@ impl Supervisor<'_> {
             None => glance,
         };
         let mut fds = vec![self.queue.as_fd()];
-        fds.extend(self.watch.as_ref().filter(|_| self.kill_at.is_none()).map(FileWatch::as_fd));
+        fds.extend(self.watch.as_ref().filter(|_| self.kill_at.is_none()).and_then(Inotify::fd));
         wait_any(&fds, Some(timeout))?;
         if let Some(watch) = &self.watch {
-            watch.drain();
+            watch.drain("");
         }
         Ok(())
     }
