@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Done, LONG, Running, Tool, eventually, needs, needs_root, run};
+use support::{Done, KillOnDrop, LONG, Running, Tool, eventually, needs, needs_root, run};
 
 /// Below the second after which a waiter would look without being woken.
 const WOKEN: Duration = Duration::from_millis(900);
@@ -122,7 +122,7 @@ fn no_release_is_missed_while_a_waiter_arrives() {
     let tool = Tool::new();
     let process = owner(&tool);
     let owner = process.pid().to_string();
-    hunt(120, |moment| {
+    hunt(60, |moment| {
         let token = tool.lock(&["acquire", "--for", &owner, "--print-token", "x"]).expect(0).token();
         let mut waiter = waiter(&tool, &["run", "-w", "1m", "x", "true"]);
         std::thread::sleep(moment);
@@ -136,7 +136,7 @@ fn no_release_is_missed_while_a_waiter_arrives() {
 #[test]
 fn no_death_is_missed_while_a_waiter_arrives() {
     let tool = Tool::new();
-    hunt(120, |moment| {
+    hunt(60, |moment| {
         let mut holder = tool.hold("x");
         let mut waiter = waiter(&tool, &["run", "-w", "1m", "x", "true"]);
         std::thread::sleep(moment);
@@ -158,6 +158,89 @@ fn no_end_of_a_descendant_is_missed_while_a_waiter_arrives() {
         let told = Instant::now();
         waiter.end().expect(0).silent();
         told.elapsed()
+    });
+}
+
+/// A waiter that strace(1) stops at the `nth` use of a system call, and the file of its trace.
+fn stopped_at(tool: &Tool, call: &str, nth: usize) -> (Waiter, std::path::PathBuf) {
+    let trace = tool.path("trace");
+    drop(fs::remove_file(&trace));
+    let mut command = tool.command("strace");
+    command.arg("-o").arg(&trace).args(["-e", &format!("inject={call}:signal=SIGSTOP:when={nth}")]);
+    command.arg(support::bin("orion-lock")).args(["run", "-w", "1m", "x", "true"]);
+    (Waiter::start(&mut command), trace)
+}
+
+/// The program that strace started.
+fn traced(strace: &Waiter) -> Option<u32> {
+    fs::read_to_string(format!("/proc/{0}/task/{0}/children", strace.pid())).ok()?.trim().parse().ok()
+}
+
+/// Lets a waiter be stopped at every system call from the one that shows `from` until it sleeps, frees
+/// the lock meanwhile, and lets it go on: it must not sleep on.
+fn every_step(from: &str, step: usize, mut hold: impl FnMut(&Tool) -> Box<dyn FnOnce() -> Running>) {
+    if !needs("strace") {
+        return;
+    }
+    let tool = Tool::new();
+    let text = |path: &std::path::Path| fs::read_to_string(path).unwrap_or_default();
+    let freed = hold(&tool);
+    let (mut dry, trace) = stopped_at(&tool, "reboot", 1);
+    eventually("a waiter that watches", || traced(&dry).is_some_and(is_watching));
+    // Until nothing is called any more; strace shows a call when it is over.
+    let calls = std::cell::Cell::new(0);
+    eventually("a waiter that sleeps", || {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = text(&trace).lines().count();
+        calls.replace(now) == now
+    });
+    let calls = text(&trace);
+    let calls: Vec<&str> = calls.lines().filter_map(|line| Some(line.split_once('(')?.0)).collect();
+    let from = text(&trace).lines().position(|line| line.contains(from)).expect("its first attempt");
+    let _ended = freed();
+    dry.end().expect(0);
+    for place in (from..calls.len()).step_by(step) {
+        let call = calls[place];
+        let nth = calls[..=place].iter().filter(|other| **other == call).count();
+        let lost = (0..3).all(|_| {
+            let freed = hold(&tool);
+            let (mut waiter, trace) = stopped_at(&tool, call, nth);
+            eventually("the stop", || text(&trace).contains("stopped by SIGSTOP"));
+            let _released_by = freed();
+            let tracee = KillOnDrop::of(traced(&waiter).expect("a child of strace"));
+            let start = Instant::now();
+            tracee.signal(Signal::CONT);
+            waiter.end().expect(0);
+            start.elapsed() > WOKEN
+        });
+        assert!(!lost, "what happens at {call} number {nth} is missed");
+    }
+}
+
+#[test]
+fn no_release_is_missed_at_any_step_of_a_waiter() {
+    // While it has the guard, nobody can release.
+    every_step("LOCK_UN", 1, |tool| {
+        let process = owner(tool);
+        let pid = process.pid().to_string();
+        let token = tool.lock(&["acquire", "--for", &pid, "--print-token", "x"]).expect(0).token();
+        let tool = tool.command(support::bin("orion-lock"));
+        Box::new(move || {
+            let mut tool = tool;
+            run(tool.args(["release", "--token", &token.to_string(), "x"])).expect(0);
+            process
+        })
+    });
+}
+
+#[test]
+fn no_death_is_missed_at_any_step_of_a_waiter() {
+    every_step("x.guard", 2, |tool| {
+        let mut holder = tool.hold("x");
+        Box::new(move || {
+            holder.kill();
+            holder
+        })
     });
 }
 
@@ -400,7 +483,8 @@ fn a_pulse_that_may_not_be_written_is_looked_at_often() {
         command
     };
     if run(&mut as_nobody(&["where"])).code != 0 {
-        return drop(support::allowed(false, "the binary cannot be reached by another user"));
+        support::allowed(false, "the binary cannot be reached by another user");
+        return;
     }
     let script = "exec 3<&0; (read -r end <&3) & echo up; wait";
     let mut holder = Running::start(&mut as_nobody(&["run", "x", "sh", "-c", script]));
