@@ -29,7 +29,7 @@ _orion_lock() {
             continue
         fi
         case $at:$word in
-            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :where) at=$word ;;
+            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :where | :doctor) at=$word ;;
             *:--dir | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--since | where:--pulse)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
@@ -82,13 +82,14 @@ _orion_lock() {
         break:*) options='--dir --json -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
         log:*) options='--dir --json -q --quiet -v --verbose --user --all-users -n --lines --since -h --help' ;;
         where:*) options='--dir --json -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
+        doctor:*) options='--dir --json -q --quiet -v --verbose -h --help' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
         return
     fi
     case $at:$place in
-        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold stop break log where' -- "$cur") ;;
+        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold stop break log where doctor' -- "$cur") ;;
         run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | stop:0 | break:0 | log:0) mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur") ;;
         run:1) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         run:*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;

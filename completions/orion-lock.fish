@@ -23,7 +23,7 @@ function __orion_lock_at
             continue
         end
         switch "$sub:$word"
-            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:where
+            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:where none:doctor
                 set sub $word
             case '*:--dir' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--since' 'where:--pulse'
                 set skip 1
@@ -73,6 +73,7 @@ complete -c orion-lock -n '__orion_lock_at none 0' -a stop -d 'End the holder; f
 complete -c orion-lock -n '__orion_lock_at none 0' -a break -d 'Free it by hand when nobody can tell whether its owner lives'
 complete -c orion-lock -n '__orion_lock_at none 0' -a log -d 'What happened, and why a run was skipped'
 complete -c orion-lock -n '__orion_lock_at none 0' -a where -d 'Which directory, and why that one'
+complete -c orion-lock -n '__orion_lock_at none 0' -a doctor -d 'Try all of it here, as this user; once from cron, too'
 complete -c orion-lock -n '__orion_lock_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one where names'
 complete -c orion-lock -n '__orion_lock_at any' -l json -d 'Print one JSON object'
 complete -c orion-lock -n '__orion_lock_at any' -s q -l quiet -d 'Say nothing about refusals'

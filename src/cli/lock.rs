@@ -85,6 +85,10 @@ pub(crate) enum Command {
     Log(Lazy<Log>),
     /// Which directory, and why that one
     Where(Lazy<Where>),
+    /// Try all of it here, as this user; once from cron, too
+    Doctor,
+    /// About a subcommand, or 'exit-codes'
+    Help(Lazy<Help>),
     /// What `run --tree` starts in the command's place; waits for its record, then becomes the command
     #[command(name = SHIM, hide = true)]
     Shim(Lazy<Shim>),
@@ -284,6 +288,14 @@ pub(crate) struct Log {
     /// Name of the lock; without it, all of them
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<OsString>,
+}
+
+/// `help`
+#[derive(Args, Debug)]
+pub(crate) struct Help {
+    /// A subcommand, or 'exit-codes'
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: Option<String>,
 }
 
 /// `where`

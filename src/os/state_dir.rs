@@ -180,16 +180,23 @@ impl StateDir {
 
 /// Makes a directory and what is missing above it, 0700 whatever the umask.
 fn make(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => fs::set_permissions(path, PermissionsExt::from_mode(0o700)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+    match make_last(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => match path.parent() {
             Some(parent) if parent != Path::new("") => {
                 make(parent)?;
-                make(path)
+                // Only once: procfs says ENOENT whatever its parents are.
+                make_last(path)
             }
             _ => Err(error),
         },
+        other => other,
+    }
+}
+
+fn make_last(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => fs::set_permissions(path, PermissionsExt::from_mode(0o700)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -2,7 +2,9 @@
 
 mod acquire;
 mod breaking;
+mod doctor;
 mod ending;
+mod help;
 mod hold;
 mod list;
 mod log;
@@ -60,6 +62,8 @@ pub fn main() -> ExitCode {
             Command::List(Lazy(list)) => list::list(&call, &list.whose),
             Command::Log(Lazy(log)) => log::log(&call, log),
             Command::Wait(Lazy(wait)) => wait::until_free(&call, &wait),
+            Command::Doctor => doctor::doctor(&call),
+            Command::Help(Lazy(topic)) => help::help(&call, &topic),
             Command::Where(Lazy(place)) => whereabouts::show(&call, &place),
         }
     })
