@@ -4,6 +4,7 @@
 
 use crate::os::proc::{self, ProcStat};
 use crate::os::process::PidFd;
+use crate::os::signals::Caught;
 use nix::libc;
 use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, wait};
 use std::collections::{HashMap, HashSet};
@@ -113,14 +114,34 @@ pub(crate) fn open_below(root: u32, except: &[u32]) -> io::Result<Vec<(ProcStat,
 /// EPERM; one that has ended is no error.
 pub(crate) fn ask_to_end(fd: &PidFd) -> io::Result<()> {
     signal(fd, Signal::TERM)?;
+    resume(fd)
+}
+
+/// Sends KILL.
+///
+/// # Errors
+/// EPERM; one that has ended is no error.
+pub(crate) fn kill(fd: &PidFd) -> io::Result<()> {
+    signal(fd, Signal::KILL)
+}
+
+/// Lets a stopped process go on.
+///
+/// # Errors
+/// EPERM; one that has ended is no error.
+pub(crate) fn resume(fd: &PidFd) -> io::Result<()> {
     signal(fd, Signal::CONT)
 }
 
-/// Sends a signal; one that has ended is no error.
+/// Passes a signal on.
 ///
 /// # Errors
-/// EPERM.
-pub(crate) fn signal(fd: &PidFd, signal: Signal) -> io::Result<()> {
+/// EPERM; one that has ended is no error.
+pub(crate) fn pass_on(fd: &PidFd, caught: Caught) -> io::Result<()> {
+    Signal::from_named_raw(caught.signal as i32).map_or(Ok(()), |same| signal(fd, same))
+}
+
+fn signal(fd: &PidFd, signal: Signal) -> io::Result<()> {
     match fd.signal(signal) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         other => other,

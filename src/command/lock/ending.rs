@@ -11,7 +11,6 @@ use crate::os::process::{PidFd, wait_any};
 use crate::os::{proc, tree};
 use crate::report::escape;
 use crate::verdict::liveness::State;
-use rustix::process::Signal;
 use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -95,7 +94,7 @@ impl Asked<'_> {
         let first = self.processes.is_empty() && self.supervisor.is_none();
         if let Some(supervisor) = &holders.supervisor {
             // It ends by itself when the others have, unless it is stopped.
-            drop(tree::signal(supervisor, Signal::CONT));
+            drop(tree::resume(supervisor));
         }
         self.supervisor = holders.supervisor;
         let failed: RefCell<Option<(u32, std::io::Error)>> = RefCell::new(None);
@@ -111,11 +110,11 @@ impl Asked<'_> {
         // Not a moment after it was given to somebody else, perhaps to the same process.
         let was_held = self.store.while_held(self.name, self.wanted.token, || {
             for fd in &newcomers {
-                note(fd, if kill { tree::signal(fd, Signal::KILL) } else { tree::ask_to_end(fd) });
+                note(fd, if kill { tree::kill(fd) } else { tree::ask_to_end(fd) });
             }
             if kill_now {
                 let rest = self.processes.iter().chain(&self.supervisor);
-                rest.for_each(|fd| note(fd, tree::signal(fd, Signal::KILL)));
+                rest.for_each(|fd| note(fd, tree::kill(fd)));
             }
         })?;
         if !was_held {
@@ -136,8 +135,7 @@ impl Asked<'_> {
     /// The lock is free, and whoever was asked has not ended.
     fn kill_those_left(&mut self) -> Result<(), Error> {
         for fd in &self.processes {
-            tree::signal(fd, Signal::KILL)
-                .map_err(|error| Error::io(&format!("{}: pid {}", self.name, fd.pid()), &error))?;
+            tree::kill(fd).map_err(|error| Error::io(&format!("{}: pid {}", self.name, fd.pid()), &error))?;
         }
         self.killed = true;
         Ok(())
@@ -207,11 +205,11 @@ pub(super) fn not_our_own(store: &Store, name: &LockName, judged: &Judged) -> Re
 
 /// Not ended in time, as an error.
 pub(super) fn still_there(name: &LockName, judged: &Judged, left: &[u32], advice: &str) -> Error {
-    let lock = if matches!(judged.state(), State::Live(_)) {
-        "still holds the lock"
+    let who = shown(left);
+    let what = if matches!(judged.state(), State::Live(_)) {
+        format!("{name} is still held after its holder was asked to end: {who}")
     } else {
-        "still runs, though the lock is free"
+        format!("{name} is free, but what was asked to end still runs: {who}")
     };
-    Error::new(Kind::StillRunning, format!("{name}: {} was asked to end and {lock}", shown(left)))
-        .hint(advice)
+    Error::new(Kind::StillRunning, what).hint(advice)
 }

@@ -10,14 +10,10 @@ use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::record::VIA_HOLD;
 use crate::os::process::wait_any;
-use crate::os::signals::{Mask, Queue};
+use crate::os::signals::{ENDING, Mask, Queue};
 use crate::verdict::ownership::Right;
-use nix::sys::signal::Signal;
 use serde_json::{Map, json};
 use std::os::fd::AsFd;
-
-/// What ends it.
-const ENDS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 pub(super) fn hold(call: &Call, args: &Hold) -> Result<Status, Error> {
     let name = name(&args.name)?;
@@ -37,8 +33,8 @@ pub(super) fn hold(call: &Call, args: &Hold) -> Result<Status, Error> {
     let token = acquired.record.token;
     let failed = |error: std::io::Error| Error::io("signals", &error);
     // A signal before this line ends us, and the lock with us; one after it ends the hold.
-    Mask::block(ENDS).map_err(failed)?;
-    let queue = Queue::new(ENDS).map_err(failed)?;
+    Mask::block(ENDING).map_err(failed)?;
+    let queue = Queue::new(ENDING).map_err(failed)?;
     for line in &acquired.said {
         call.report.warn(line);
     }

@@ -5,7 +5,7 @@ use super::Call;
 use super::run::{cannot_run, comm_of, exports};
 use super::status_file::StatusFile;
 use crate::cli::lock::SHIM;
-use crate::command::store::{Acquired, End, Store};
+use crate::command::store::{Acquired, End, Released, Store};
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -14,13 +14,11 @@ use crate::model::record::Record;
 use crate::os::gate::{Answer, Gate};
 use crate::os::proc::ProcStat;
 use crate::os::process::{self, PidFd, wait_any};
-use crate::os::signals::{self, Caught, FORWARDED, Mask, Queue};
+use crate::os::signals::{self, Caught, FILE_SIZE, Mask, Queue};
 use crate::os::tree::{self, Reaped};
 use crate::report::{Report, escape};
 use crate::verdict::limits::{Due, Limits};
 use crate::verdict::ownership::Right;
-use nix::sys::signal::Signal;
-use rustix::process::Signal as Raw;
 use serde_json::json;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -68,9 +66,8 @@ fn start<'a>(
     drop(call.file_size);
     let failed =
         |error: io::Error| Error::new(Kind::System, format!("{name}: nothing was run: {}", reason(&error)));
-    let ours = FORWARDED.into_iter().chain([Signal::SIGCHLD]);
-    let mask = Mask::block(ours.clone().chain([Signal::SIGXFSZ])).map_err(failed)?;
-    let queue = Queue::new(ours).map_err(failed)?;
+    let mask = Mask::block(signals::of_supervisor().chain([FILE_SIZE])).map_err(failed)?;
+    let queue = Queue::new(signals::of_supervisor()).map_err(failed)?;
     signals::hear_of_children().map_err(failed)?;
     tree::adopt_orphans().map_err(failed)?;
     let strangers = strangers().map_err(failed)?;
@@ -177,7 +174,7 @@ impl Tree<'_> {
         }
         if let Some(error) = &self.failed {
             let status = cannot_run(words, error);
-            self.free(self.store.release(self.name, &Right::Token(self.record.token)).err());
+            self.say_of_freeing(self.store.release(self.name, &Right::Token(self.record.token)));
             let facts = json!({"token": self.record.token, "reason": reason(error)});
             status_file.fact("exec-failed", self.name.as_str(), &facts);
             return status;
@@ -186,7 +183,7 @@ impl Tree<'_> {
         let status = self.ended.unwrap_or(Exit::OsErr.into());
         let detail = (self.done > Due::Nothing).then(|| self.time_over());
         let end = End { status: status.code(), held: self.since.elapsed(), detail: detail.clone() };
-        self.free(self.store.end(self.name, &self.record, &end).err());
+        self.say_of_freeing(self.store.end(self.name, &self.record, &end));
         let mut facts = json!({
             "token": self.record.token,
             "status": end.status,
@@ -200,9 +197,14 @@ impl Tree<'_> {
     }
 
     /// A lock that could not be marked as free is free all the same once we have ended.
-    fn free(&self, failed: Option<Error>) {
-        if let Some(error) = failed {
-            self.report.warn(&error.to_string());
+    fn say_of_freeing(&self, freed: Result<Released, Error>) {
+        match freed {
+            Ok(Released::ByRemoving) => self.report.warn(&format!(
+                "{}: the disk is full, so its record was removed instead of marked as released",
+                self.name
+            )),
+            Ok(Released::Now | Released::Before) => {}
+            Err(error) => self.report.warn(&error.to_string()),
         }
     }
 
@@ -274,23 +276,22 @@ impl Tree<'_> {
 
     /// Passes a signal on, unless the terminal gave it to everybody already.
     fn pass_on(&self, caught: Caught) {
-        let Some(signal) = signals::for_pidfd(caught.signal).filter(|_| caught.signal != Signal::SIGCHLD)
-        else {
+        if caught.is_of_child() {
             return;
-        };
-        // A hang-up goes to the leader of the session and not to its group.
-        let to_group = caught.from_terminal && !(caught.signal == Signal::SIGHUP && signals::leads_session());
+        }
+        let to_group = caught.went_to_group();
         let has_it = |group: i32| to_group && group == signals::own_group();
-        if self.ended.is_none() {
+        // Not `ended`, which we know only when it was reaped: to a zombie a signal would be lost.
+        if !self.command.ended().unwrap_or(false) {
             let group = crate::os::proc::stat(self.command.pid()).map_or(0, |stat| stat.pgrp);
             if !has_it(group) {
-                drop(tree::signal(&self.command, signal));
+                drop(tree::pass_on(&self.command, caught));
             }
             return;
         }
         for (member, fd) in self.open_members() {
             if !has_it(member.pgrp) {
-                drop(tree::signal(&fd, signal));
+                drop(tree::pass_on(&fd, caught));
             }
         }
     }
@@ -314,7 +315,7 @@ impl Tree<'_> {
             if !self.asked.insert((member.pid, member.start_ticks)) {
                 continue;
             }
-            drop(if due == Due::Kill { tree::signal(&fd, Raw::KILL) } else { tree::ask_to_end(&fd) });
+            drop(if due == Due::Kill { tree::kill(&fd) } else { tree::ask_to_end(&fd) });
         }
     }
 
