@@ -11,7 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// The tools in the order of the manual.
 fn tools() -> Vec<Command> {
-    let mut tools = vec![super::lock::Lock::command(), super::precheck::Precheck::command()];
+    let mut tools = vec![
+        super::lock::Lock::command(),
+        super::precheck::Precheck::command(),
+        super::lease::Lease::command(),
+    ];
     for tool in &mut tools {
         tool.build();
     }
@@ -50,7 +54,7 @@ impl Value {
             "NAME" if arg.get_id() == "user" => Self::Users,
             "NAME" | "LOCK" if names_a_lock && tool != "orion-claim" => Self::Locks,
             "DIR" => Self::Directory,
-            "PATH" | "FILE" => Self::File,
+            "PATH" | "FILE" | "STORE" => Self::File,
             "CMD" => Self::Program,
             "PID" | "WHO" => Self::Pid,
             _ => Self::Free,

@@ -1,0 +1,124 @@
+//! `--help`, read.
+
+use crate::support::{Tool, run};
+use std::collections::BTreeSet;
+
+/// The options of one command, as typed: `-w`, `--wait`.
+pub(crate) type Options = BTreeSet<String>;
+
+/// A subcommand; `""` is the tool itself.
+#[derive(Debug)]
+pub(crate) struct Sub {
+    pub(crate) name: String,
+    pub(crate) options: Options,
+}
+
+/// All that a tool says about itself.
+#[derive(Debug)]
+pub(crate) struct Help {
+    pub(crate) text: String,
+    /// The tool first, then its subcommands.
+    pub(crate) subs: Vec<Sub>,
+    /// `(75, "SKIP", "proof of …")`; the name is empty where the help has none.
+    pub(crate) exits: Vec<(u8, String, String)>,
+}
+
+impl Help {
+    pub(crate) fn of(tool: &str) -> Self {
+        let text = show(tool, &["--help"]);
+        let mut subs = vec![Sub { name: String::new(), options: options(&text) }];
+        for name in section(&text, "Commands:").iter().filter_map(|line| line.split_whitespace().next()) {
+            if name != "help" {
+                subs.push(Sub { name: name.to_owned(), options: options(&show(tool, &[name, "--help"])) });
+            }
+        }
+        let exits = exits(&text);
+        Self { text, subs, exits }
+    }
+
+    /// Options that may stand anywhere.
+    pub(crate) fn globals(&self) -> Options {
+        let mut globals = self.subs[0].options.clone();
+        globals.extend(["-h".to_owned(), "--help".to_owned()]);
+        globals
+    }
+
+    /// Options of the tool and all its subcommands.
+    pub(crate) fn all(&self) -> Options {
+        self.subs.iter().flat_map(|sub| sub.options.clone()).collect()
+    }
+}
+
+fn show(tool: &str, args: &[&str]) -> String {
+    let own = Tool::new();
+    let done = run(&mut own.tool(tool, args)).expect(0).silent();
+    done.stdout
+}
+
+/// The indented lines under a heading.
+fn section<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
+    let lines = text.lines().skip_while(|line| *line != heading).skip(1);
+    lines.take_while(|line| line.starts_with(' ')).collect()
+}
+
+fn options(text: &str) -> Options {
+    let mut options = Options::new();
+    for line in section(text, "Options:") {
+        let words = line.trim_start().split([' ', ',']).filter(|word| !word.is_empty());
+        let spelled = words.take_while(|word| word.starts_with('-'));
+        options.extend(spelled.map(str::to_owned));
+    }
+    options
+}
+
+fn exits(text: &str) -> Vec<(u8, String, String)> {
+    let mut exits = Vec::new();
+    for line in section(text, "Exit status:") {
+        let line = line.trim();
+        let Some((code, rest)) = line.split_once(' ') else { continue };
+        let Ok(code) = code.parse() else { continue };
+        let rest = rest.trim();
+        let (name, meaning) = match rest.split_once(' ') {
+            Some((name, meaning)) if name.chars().all(|c| c.is_ascii_uppercase()) => (name, meaning.trim()),
+            _ => ("", rest),
+        };
+        exits.push((code, name.to_owned(), meaning.to_owned()));
+    }
+    exits
+}
+
+#[test]
+fn every_help_has_examples_first_and_its_exit_codes() {
+    for tool in crate::tools() {
+        let help = Help::of(&tool);
+        let (examples, usage) = (help.text.find("Examples:"), help.text.find("Usage:"));
+        assert!(
+            examples.is_some_and(|at| usage.is_some_and(|usage| at < usage)),
+            "{tool}: examples before usage"
+        );
+        assert!(help.exits.iter().any(|exit| exit.0 == 0), "{tool}: exit codes in help");
+        assert!(help.text.lines().all(|line| line.chars().count() <= 140), "{tool}: a line too long to read");
+    }
+}
+
+#[test]
+fn the_exit_codes_of_every_help_are_those_of_the_enum() {
+    let table = Help::of("orion-lock").exits;
+    let numbers: Vec<u8> = table.iter().map(|exit| exit.0).collect();
+    assert_eq!(numbers, [0, 64, 65, 69, 70, 71, 73, 74, 75, 76, 77, 78], "the contract");
+    // The enum is private to the crate: its source is read, the one file with these numbers' names.
+    let source = crate::read("src/exit.rs");
+    for (_, name, meaning) in &table {
+        assert!(source.contains(&format!("\"{name}\"")), "src/exit.rs has no {name}");
+        assert!(source.contains(&format!("\"{meaning}\"")), "src/exit.rs has no \"{meaning}\"");
+    }
+    for tool in crate::tools() {
+        for exit in Help::of(&tool).exits {
+            let known = table.iter().find(|known| known.0 == exit.0);
+            let known = known.unwrap_or_else(|| panic!("{tool}: {exit:?} is no code of ours"));
+            if !exit.1.is_empty() {
+                assert_eq!(&exit, known, "{tool}");
+            }
+        }
+    }
+}
