@@ -1,1 +1,303 @@
-//! The README.
+//! Every command in the README, run or parsed as its reader would use it:
+//! `cron` blocks as cron does, `console` blocks against what they really print,
+//! `sh` blocks as a script, and the lines beside flock's.
+
+use crate::help::Help;
+use crate::support::{Done, Tool, needs, run};
+use crate::{read, root};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A fenced block: what it is, its text, whether it may only be parsed.
+#[derive(Debug)]
+struct Block {
+    kind: String,
+    text: String,
+    parsed_only: bool,
+}
+
+fn blocks() -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut before = "";
+    let readme = read("README.md");
+    let mut lines = readme.lines();
+    while let Some(line) = lines.next() {
+        if let Some(kind) = line.strip_prefix("```") {
+            let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            let parsed_only = before == "<!-- parsed only -->";
+            blocks.push(Block { kind: kind.to_owned(), text: text.join("\n"), parsed_only });
+        }
+        before = line;
+    }
+    assert!(blocks.len() >= 5, "{blocks:?}");
+    blocks
+}
+
+/// A place with our programs, the scripts, an agent, and the library where the README says it is.
+struct Bench {
+    tool: Tool,
+    path: String,
+}
+
+impl Bench {
+    fn new() -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let tool = Tool::new();
+        let agent = tool.path("bin/agent");
+        std::fs::create_dir(tool.path("bin")).expect("bin");
+        // It lives until the end of its input, and leaves a sign that it works.
+        std::fs::write(&agent, "#!/bin/sh\necho working\n[ -t 0 ] || read -r end\nexit 0\n").expect("agent");
+        std::fs::set_permissions(&agent, PermissionsExt::from_mode(0o755)).expect("mode");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!(
+            "{}:{}:{}:{path}",
+            tool.path("bin").display(),
+            crate::support::bin_dir().display(),
+            root().join("scripts").display()
+        );
+        Self { tool, path }
+    }
+
+    /// A script of this text; paths of an installation lead to the source tree.
+    fn bash(&self, text: &str) -> Done {
+        let library = root().join("scripts/orion.bash").display().to_string();
+        let mut command = self.tool.script(&text.replace("/usr/local/share/orion/orion.bash", &library));
+        command.env("PATH", &self.path).current_dir(self.tool.path(""));
+        run(&mut command)
+    }
+}
+
+#[test]
+fn cron_lines_run() {
+    for block in blocks().iter().filter(|block| block.kind == "cron") {
+        for line in block.text.lines() {
+            let mut rest = line;
+            for _ in 0..5 {
+                rest = rest.trim_start().split_once(' ').expect("five fields").1;
+            }
+            assert!(!rest.contains('%'), "cron reads % as a newline: {line}");
+            let bench = Bench::new();
+            let command = rest.trim_start();
+            let done = bench.bash(&format!("/bin/sh -c '{command}'")).expect(0).silent();
+            assert_eq!(done.stdout, "working\n", "{line}");
+            let mut holder = bench.tool.hold("sync");
+            assert_eq!(bench.bash(&format!("/bin/sh -c '{command}'")).expect(75).silent().stdout, "");
+            holder.end();
+        }
+    }
+}
+
+/// Digits, and durations made of them, as one: `pid 812` is `pid 0`, `14m` is `0`.
+fn alike(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+            continue;
+        }
+        while chars.peek().is_some_and(char::is_ascii_digit) {
+            chars.next();
+        }
+        out.push('0');
+        // A unit belongs to the number: 48ms, 1h30m.
+        while chars.peek().is_some_and(|c| "dhms".contains(*c)) {
+            chars.next();
+        }
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ").replace("00", "0")
+}
+
+#[test]
+fn console_blocks_print_what_they_show() {
+    for block in blocks().iter().filter(|block| block.kind == "console") {
+        // Commands with the lines shown under them.
+        let mut steps: Vec<(&str, Vec<&str>)> = Vec::new();
+        for line in block.text.lines() {
+            match line.strip_prefix("$ ") {
+                Some(command) => steps.push((command, Vec::new())),
+                None => steps.last_mut().expect("a command first").1.push(line),
+            }
+        }
+        let mut text = String::from("exec 2>&1\nmkfifo hold; exec 7<>hold\nlast=0\n");
+        for (command, _) in &steps {
+            let _ = writeln!(text, "printf '\\036'");
+            match command.strip_suffix('&') {
+                // The agent reads from a pipe that stays open, and its own word is not the reader's terminal.
+                Some(command) => {
+                    let _ = writeln!(
+                        text,
+                        "{command} <&7 >/dev/null &\njob=$!\nuntil [ -e state ] && ! orion-lock status -q sync >/dev/null; do :; done"
+                    );
+                }
+                None => {
+                    let _ = writeln!(text, "(exit $last)\n{command}\nlast=$?");
+                }
+            }
+        }
+        text.push_str("printf '\\036'\nkill \"$job\"\nwait\n");
+        let bench = Bench::new();
+        let done = bench.bash(&text);
+        let said: Vec<&str> = done.stdout.split('\u{1e}').collect();
+        assert_eq!(said.len(), steps.len() + 2, "{done:?}");
+        for ((command, shown), said) in steps.iter().zip(&said[1..]) {
+            let mut said = said.lines();
+            for line in shown {
+                if *line == "..." {
+                    said.by_ref().for_each(drop);
+                    break;
+                }
+                let real = said.next().unwrap_or_default();
+                assert_eq!(alike(real), alike(line), "$ {command}\nreally: {real}\nshown:  {line}\n{done:?}");
+            }
+            assert_eq!(said.next(), None, "$ {command} prints more than is shown");
+        }
+    }
+}
+
+#[test]
+fn scripts_in_the_readme_run() {
+    for block in blocks().iter().filter(|block| block.kind == "sh") {
+        if block.parsed_only {
+            for line in block.text.lines() {
+                let program = line.split(' ').next().expect("a word");
+                assert!(root().join(program).is_file(), "{program} is not in the tree");
+            }
+            continue;
+        }
+        let bench = Bench::new();
+        bench.bash(&block.text).expect(0).silent();
+        // With the lock held, none of them goes on.
+        let mut holder = bench.tool.hold("sync");
+        for line in
+            block.text.lines().filter(|line| line.contains("orion-precheck") || line.contains("orion-gate"))
+        {
+            assert_ne!(bench.bash(line).code, 0, "{line}");
+        }
+        if block.text.contains("orion_guard") {
+            bench.bash(&block.text).expect(75);
+        }
+        holder.end();
+    }
+}
+
+/// Rows of a table, cells trimmed and `\|` read as `|`.
+fn rows(heading: &str) -> Vec<Vec<String>> {
+    let readme = read("README.md");
+    let lines = readme.lines().skip_while(|line| !line.starts_with(heading)).skip(2);
+    lines
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| {
+            let line = line.replace("\\|", "\u{1}");
+            let cells = line.trim_matches('|').split('|');
+            cells.map(|cell| cell.trim().trim_matches('`').replace('\u{1}', "|")).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn the_lines_beside_flocks_do_the_same_job() {
+    let rows = rows("| you write with flock");
+    assert_eq!(rows.len(), 5);
+    if !needs("flock") {
+        return;
+    }
+    for row in &rows {
+        let (theirs, ours) = (&row[0], &row[1]);
+        // A job after the line, where the line guards what follows it.
+        let job = if theirs.ends_with(" agent") { "" } else { "\nagent\n" };
+        let bench = Bench::new();
+        let lock = bench.tool.path("sync.lock").display().to_string();
+        let theirs = format!("{}{job}", theirs.replace("/tmp/sync.lock", &lock));
+        let ours = format!("{ours}{job}");
+        let free = (
+            self_calling(&bench, "a", &theirs).expect(0),
+            self_calling(&bench, "b", &ours).expect(0).silent(),
+        );
+        assert_eq!((free.0.stdout.as_str(), free.1.stdout.as_str()), ("working\n", "working\n"), "{row:?}");
+        // Held: the job does not run. What waits is not waited for.
+        if !ours.contains(" -w ") {
+            let mut holder = bench.tool.hold("sync");
+            let done = self_calling(&bench, "b", &ours);
+            assert_eq!(done.stdout, "", "{row:?}");
+            assert_eq!(done.code, if ours.contains("-E 0") { 0 } else { 75 }, "{row:?}");
+            holder.end();
+        }
+    }
+}
+
+/// A script file of that name, executable, for lines that call themselves.
+fn self_calling(bench: &Bench, name: &str, text: &str) -> Done {
+    use std::os::unix::fs::PermissionsExt;
+    let library = root().join("scripts/orion.bash").display().to_string();
+    let text = text.replace("/usr/local/share/orion/orion.bash", &library);
+    let fresh = bench.tool.path(&format!("{name}.new"));
+    std::fs::write(&fresh, format!("#!/bin/bash\n{text}")).expect("script");
+    std::fs::set_permissions(&fresh, PermissionsExt::from_mode(0o755)).expect("mode");
+    let path = bench.tool.path(name);
+    std::fs::rename(&fresh, &path).expect("rename");
+    let mut command = bench.tool.command(&path);
+    command.env("PATH", &bench.path).env_remove("FLOCKER").current_dir(bench.tool.path(""));
+    run(&mut command)
+}
+
+#[test]
+fn the_table_of_exit_codes_is_that_of_the_help() {
+    let rows: Vec<(String, String, String)> = rows("| code | name")
+        .into_iter()
+        .map(|mut row| (row.remove(0), row.remove(0), row.remove(0)))
+        .collect();
+    let help: Vec<_> = Help::of("orion-lock")
+        .exits
+        .into_iter()
+        .map(|(code, name, meaning)| (code.to_string(), name, meaning))
+        .collect();
+    assert_eq!(rows, help);
+}
+
+#[test]
+fn every_program_subcommand_and_option_that_is_named_exists() {
+    let mut known: BTreeMap<String, Help> = BTreeMap::new();
+    for tool in crate::tools() {
+        let help = Help::of(&tool);
+        known.insert(tool, help);
+    }
+    for file in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
+        let text = read(file);
+        for code in text.split('`').skip(1).step_by(2).chain(text.lines()) {
+            for part in code.split([';', '|', '&']) {
+                let words: Vec<&str> = part.split_whitespace().collect();
+                let Some(at) = words.iter().position(|word| known.contains_key(*word)) else { continue };
+                // In running text a program's name may be followed by any word.
+                if !words[..at].iter().all(|word| {
+                    word.contains('*') || word.contains('/') || word.contains('=') || *word == "exec"
+                }) {
+                    continue;
+                }
+                let help = &known[words[at]];
+                for option in words[at + 1..].iter().filter(|word| word.starts_with("--") && word.len() > 2) {
+                    let option =
+                        option.split('=').next().unwrap_or_default().trim_end_matches([',', '.', ')']);
+                    let agents = option == "--task";
+                    assert!(agents || help.all().contains(option), "{file}: {part}: {option}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    for file in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        let text = read(file);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            assert!(link.starts_with("https://") || root().join(link).exists(), "{file}: {link}");
+        }
+        for path in text.split('`').skip(1).step_by(2).filter(|code| {
+            code.starts_with("scripts/") || code.starts_with("src/") || code.starts_with("tests/")
+        }) {
+            let path = path.split(' ').next().unwrap_or_default();
+            assert!(root().join(path).exists(), "{file}: {path}");
+        }
+    }
+}
