@@ -121,21 +121,18 @@ fn the_systemd_service_runs_and_its_skip_is_a_success() {
     let tool = tool_with_agent(AGENT);
     let unit = example("orion-sync.service");
     let lines = unit_values(&unit, "ExecStart");
-    let words: Vec<String> = lines[0]
-        .split(' ')
-        .map(|word| match word.strip_prefix("/usr/local/bin/") {
-            Some("agent") => tool.path("bin/agent").display().to_string(),
-            Some(program) => crate::support::bin(program).display().to_string(),
-            None => word.to_owned(),
-        })
-        .collect();
+    let words: Vec<String> = lines[0].split(' ').map(str::to_owned).collect();
     let environment = unit_values(&unit, "Environment");
     let state = unit_values(&unit, "StateDirectory");
     assert_eq!(environment, [format!("ORION_DIR=%S/{}", state[0])], "the service's own directory");
     // As systemd: one process from these words, nothing else in the environment.
     let start = || {
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).env_clear().env("PATH", "/usr/bin:/bin").env("ORION_DIR", tool.dir());
+        let mut command = Command::new(crate::support::bin(&words[0]));
+        command
+            .args(&words[1..])
+            .env_clear()
+            .env("PATH", path_with(&tool.path("bin")))
+            .env("ORION_DIR", tool.dir());
         run(&mut command)
     };
     start().expect(0).silent().prints("agent --task sync");
@@ -154,9 +151,8 @@ fn systemd_accepts_the_units() {
     let dir = tool.path("units");
     std::fs::create_dir(&dir).expect("dir");
     for name in ["orion-sync.service", "orion-sync.timer"] {
-        let text = example(name)
-            .replace("/usr/local/bin/agent", &tool.path("bin/agent").display().to_string())
-            .replace("/usr/local/bin/orion-lock", &crate::support::bin("orion-lock").display().to_string());
+        let program = crate::support::bin("orion-lock").display().to_string();
+        let text = example(name).replace("ExecStart=orion-lock", &format!("ExecStart={program}"));
         std::fs::write(dir.join(name), text).expect("unit");
     }
     let mut command = Command::new("systemd-analyze");
