@@ -25,7 +25,7 @@ _orion_precheck() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $at:$word in
-            *:--dir | *:--deadline | *:-E | *:--busy-code)
+            *:--dir | *:--deadline | *:-E | *:--busy-code | *:--runner | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident | *:--keep-output)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -36,18 +36,18 @@ _orion_precheck() {
     done
     if [[ -n $prev ]]; then
         case $at:$prev in
-            *:--dir)
+            *:--dir | *:--keep-output)
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
-            *:--deadline | *:-E | *:--busy-code)
+            *:--deadline | *:-E | *:--busy-code | *:--runner | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident)
                 :
                 return
                 ;;
         esac
     fi
     case $at:$place in
-        '':*) options='--dir --deadline -E --busy-code --observe --dry-run --strict --json -q --quiet -v --verbose -h --help -V --version' ;;
+        '':*) options='--dir --deadline -E --busy-code --observe --dry-run --strict --json -q --quiet -v --verbose --reap --busy-is-held --runner --automation --idle --settle --idle-match --trust-screen --tmux-socket --resident --close-newest --keep-output --force -h --help -V --version' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -20,7 +20,7 @@ function __orion_precheck_at
             continue
         end
         switch "$sub:$word"
-            case '*:--dir' '*:--deadline' '*:-E' '*:--busy-code'
+            case '*:--dir' '*:--deadline' '*:-E' '*:--busy-code' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--keep-output'
                 set skip 1
             case '*:-*'
             case '*'
@@ -61,6 +61,19 @@ complete -c orion-precheck -n '__orion_precheck_at any' -l strict -d 'Let the co
 complete -c orion-precheck -n '__orion_precheck_at any' -l json -d 'Print one JSON object'
 complete -c orion-precheck -n '__orion_precheck_at any' -s q -l quiet -d 'Say nothing about skips'
 complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Say the evidence, and which names were never held here'
+complete -c orion-precheck -n '__orion_precheck_at any' -l reap -d 'First close the terminals of finished runs, as orion-reap does'
+complete -c orion-precheck -n '__orion_precheck_at any' -l busy-is-held -d 'A terminal of a named automation that the runner proves busy is a live owner too'
+complete -c orion-precheck -n '__orion_precheck_at any' -l runner -x -d 'Who keeps the terminals: tmux, orca, or command:PROG'
+complete -c orion-precheck -n '__orion_precheck_at any' -l automation -x -d 'Close finished runs of this automation only (an exact name or id; repeat for more)'
+complete -c orion-precheck -n '__orion_precheck_at any' -l idle -x -d 'A run must have been silent, and alive, for this long (under 1m needs --force)'
+complete -c orion-precheck -n '__orion_precheck_at any' -l settle -x -d 'Wait this long for the processes of closed terminals to go'
+complete -c orion-precheck -n '__orion_precheck_at any' -l idle-match -x -d 'tmux: a pane without a mark is idle if one of its last lines matches'
+complete -c orion-precheck -n '__orion_precheck_at any' -l trust-screen -d 'Yes, believe what --idle-match sees on a screen'
+complete -c orion-precheck -n '__orion_precheck_at any' -l tmux-socket -x -d 'tmux: a server by socket name, or by path if it has a slash (repeat for more)'
+complete -c orion-precheck -n '__orion_precheck_at any' -l resident -x -d 'A process of this name belongs to an idle agent, an MCP server say (repeat for more)'
+complete -c orion-precheck -n '__orion_precheck_at any' -l close-newest -d 'Close also the newest terminal of an automation that reuses its session'
+complete -c orion-precheck -n '__orion_precheck_at any' -l keep-output -x -a '(__fish_complete_directories)' -d 'Save the text of each terminal here (mode 0600) before it is closed'
+complete -c orion-precheck -n '__orion_precheck_at any' -l force -d 'Allow --idle under 1m'
 complete -c orion-precheck -n '__orion_precheck_at any' -s h -l help -d 'Print help'
 complete -c orion-precheck -n '__orion_precheck_at any' -s V -l version -d 'Print version'
 complete -c orion-precheck -n '__orion_precheck_at none 0-' -a '(__orion_precheck_names)'

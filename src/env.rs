@@ -6,8 +6,6 @@ use std::ffi::OsString;
 pub(crate) mod name {
     /// Set by sudo(8): who called it.
     pub(crate) const SUDO_USER: &str = "SUDO_USER";
-    /// Orca's command line, by its full path or name.
-    pub(crate) const ORCA_CLI_COMMAND: &str = "ORCA_CLI_COMMAND";
     /// Where commands are looked for.
     pub(crate) const PATH: &str = "PATH";
     /// The state directory, an absolute path.
