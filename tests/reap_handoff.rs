@@ -240,3 +240,58 @@ fn a_launcher_says_what_did_not_start() {
     run(&mut fire(&server, &["--help"])).expect(0).prints("--reap-arg");
     eventually("only the first pane left", || server.panes() == ["%0"]);
 }
+
+#[test]
+fn the_prompt_hook_blocks_where_another_run_holds_the_lock() {
+    let tool = support::Tool::new();
+    let hook = script("examples/orca-acquire-hook");
+    // A stand-in for the agent: its name is what the hook looks for among its callers.
+    let agent = tool.path("claude");
+    std::fs::copy(reap_support::real("bash"), &agent).unwrap();
+    let prompts = format!(
+        "{hook} nightly; echo $?; sh -c '{hook} nightly; true' && {hook} nightly; echo $?; read -r end"
+    );
+    let mut command = tool.command(&agent);
+    command.env("PATH", path()).args(["-c", &prompts]);
+    let mut first = support::Running::start(&mut command);
+    assert_eq!(first.line, "0");
+    assert_eq!(first.next_line(), "0", "its own lock is no reason to stop");
+    let mut command = tool.command(&agent);
+    run(command.env("PATH", path()).args(["-c", &format!("{hook} nightly; exit $?")]))
+        .expect(2)
+        .says("nightly is held");
+    first.kill();
+    let mut command = tool.command(&agent);
+    run(command.env("PATH", "/usr/bin:/bin").args(["-c", &format!("{hook} nightly; exit $?")])).expect(2);
+    let mut command = tool.command(&agent);
+    run(command.env("PATH", path()).args(["-c", &format!("{hook} nightly; exit $?")])).expect(0);
+}
+
+#[test]
+fn the_hook_snippets_are_what_agents_read() {
+    let text = std::fs::read_to_string(script("examples/claude-code.json")).unwrap();
+    let hooks: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for (event, state) in [
+        ("Stop", "idle"),
+        ("UserPromptSubmit", "busy"),
+        ("PreToolUse", "busy"),
+        ("PostToolUse", "busy"),
+        ("Notification", "question"),
+    ] {
+        assert_eq!(hooks["hooks"][event][0]["hooks"][0]["command"], format!("orion-mark {state}"), "{event}");
+    }
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let done = server.tool.path("done");
+    let notify = script("examples/codex-notify");
+    let json = "{\"type\":\"agent-turn-complete\",\"turn-id\":\"1\"}";
+    let line = format!("{notify} '{json}'; : >{}; exec cat", done.display());
+    let command = server.tool.path("codex.sh");
+    std::fs::write(&command, line).unwrap();
+    let pane = server.pane(&format!("PATH={} sh {}", path(), command.display()));
+    eventually("the notification", || done.exists());
+    let state = server.tmux(&["display-message", "-p", "-t", &pane.id, "#{@orion_state}"]);
+    assert!(state.starts_with("idle "), "{state}");
+}
