@@ -1,6 +1,8 @@
 //! `command:PROG`, and the frame: whatever a runner does, the reaper ends in time,
 //! with 0, and leaves nothing running.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 mod reap_support;
 mod support;
 
@@ -223,7 +225,7 @@ fn it_ends_with_0_whatever_is_wrong_with_the_call() {
     ];
     for call in calls {
         run(&mut tool.tool("orion-reap", call)).expect(0).says("orion-reap: not reaping: ").one_line();
-        run(&mut tool.tool("orion-reap", call).arg("--strict")).expect(64);
+        run(tool.tool("orion-reap", call).arg("--strict")).expect(64);
     }
     let json = run(&mut tool.tool("orion-reap", &["--json", "--runner", "screen"])).expect(0).json();
     assert_eq!(json["error"]["kind"], "usage");

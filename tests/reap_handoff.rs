@@ -1,6 +1,8 @@
 //! From the end of one run to the start of the next: the precheck that reaps first,
 //! the mark that agents set, and the launcher.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 mod reap_support;
 mod support;
 

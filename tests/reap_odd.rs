@@ -1,6 +1,8 @@
 //! Bad input for the reaper: odd names, odd servers, changes between the look and
 //! the close. Nothing may be closed by mistake in any of them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 mod reap_support;
 mod support;
 

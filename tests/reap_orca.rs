@@ -1,6 +1,8 @@
 //! Orca by its contract: a stand-in that answers from files, with the variants and
 //! faults of builds 1.4.16x to 1.4.206.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 mod reap_support;
 mod support;
 
@@ -334,9 +336,12 @@ fn runs_are_paged_to_their_end() {
     assert_eq!(orca.reap().fate("term_1"), "closed", "{}", orca.calls());
 }
 
+/// Makes an answer wrong.
+type Fault = Box<dyn Fn(&Orca)>;
+
 #[test]
 fn an_answer_that_is_none_closes_nothing_and_is_said() {
-    let faults: Vec<(&str, Box<dyn Fn(&Orca)>)> = vec![
+    let faults: Vec<(&str, Fault)> = vec![
         ("text", Box::new(|orca| orca.text("terminal-list", "[single-instance] Another Orca instance"))),
         ("empty", Box::new(|orca| orca.text("terminal-list", ""))),
         ("cut", Box::new(|orca| orca.text("terminal-list", "{\"ok\":true,\"result\":"))),

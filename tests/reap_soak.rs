@@ -1,5 +1,7 @@
 //! Many panes at once: exactly the finished ones go, in one pass, within the deadline.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 mod reap_support;
 mod support;
 

@@ -1,6 +1,8 @@
 //! The three conditions and every veto with a real tmux: one alone missing keeps
 //! the pane, all of them close it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 mod reap_support;
 mod support;
 

@@ -78,7 +78,7 @@ fn terminal(id: &str, item: &Value, named: &[String]) -> Terminal {
             }
             Err(error) if proc::is_gone(&error) => dead = true,
             Err(error) => {
-                belongs = Belongs::Unreadable(format!("pid {pid}: {}", crate::error::reason(&error)))
+                belongs = Belongs::Unreadable(format!("pid {pid}: {}", crate::error::reason(&error)));
             }
         }
     }

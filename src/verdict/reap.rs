@@ -2,6 +2,7 @@
 //! the first one missed keeps the terminal and names the reason. Where a dearer
 //! fact is needed the answer is a question, so that nothing is asked in vain.
 
+use super::reason::Reason;
 use crate::model::duration;
 use crate::model::terminal::{Activity, Again, Belongs, Idle, Member, Processes, Terminal};
 use crate::model::time::WallTime;
@@ -312,7 +313,7 @@ fn quiet(activity: &Activity, terminal: &Terminal, policy: &Policy) -> Result<()
 fn resident(member: &Member, terminal: &Terminal, policy: &Policy) -> bool {
     let threshold = u64::try_from(policy.idle.as_millis()).unwrap_or(u64::MAX);
     let last = terminal.output.printed_by.map_or(0, |at| at.0.saturating_sub(threshold));
-    policy.residents.iter().any(|name| *name == member.comm) || member.started.0 < last
+    policy.residents.contains(&member.comm) || member.started.0 < last
 }
 
 fn name(member: &Member) -> String {

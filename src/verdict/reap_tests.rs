@@ -178,3 +178,14 @@ fn every_reason_has_its_own_word() {
     words.dedup();
     assert_eq!(words.len(), Reason::ALL.len());
 }
+
+#[test]
+fn the_manual_lists_every_reason_in_the_order_of_the_ladder() {
+    let manual = include_str!("../../man/orion-reap.1");
+    let from = manual.find(".Sh REASONS").expect("a section");
+    let section = &manual[from..];
+    let section = &section[..section[3..].find(".Sh ").expect("another section")];
+    let listed: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix(".It Cm ")).collect();
+    let words: Vec<&str> = Reason::ALL.iter().map(|reason| reason.word()).collect();
+    assert_eq!(listed, words);
+}

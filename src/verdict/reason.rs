@@ -1,4 +1,4 @@
-//! The reason words of the reaper, one per kept terminal.
+//! Why a terminal stays: one word each, for the output, for JSON and for the manual.
 
 /// Why a terminal stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// Every reason, in the order of the ladder; the manual names them all.
+    /// Every reason, in the order of the ladder and of the manual.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 21] = [
         Self::NoRun,

@@ -8,7 +8,8 @@ use crate::os::pins::{self, Pinned, Survivor};
 use crate::os::session::{Sample, Table};
 use crate::os::{clock, proc};
 use crate::runner::{Budget, Closing, Runner};
-use crate::verdict::reap::{Ask, Condition, Keep, Policy, Reason, Verdict, explain, judge, proves_busy};
+use crate::verdict::reap::{Ask, Condition, Keep, Policy, Verdict, explain, judge, proves_busy};
+use crate::verdict::reason::Reason;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -133,9 +134,8 @@ pub(crate) fn run(
     let last_start = budget.end().checked_sub(reserve).unwrap_or(budget.end());
     let mut asking = Vec::new();
     for (at, case) in cases.iter_mut().enumerate() {
-        match case.judge(settings) {
-            Some(Ask::Idle) => asking.push(at),
-            Some(_) | None => {}
+        if case.judge(settings) == Some(Ask::Idle) {
+            asking.push(at);
         }
     }
     // The longest silent first: if time runs out, it has served those that wait longest.
