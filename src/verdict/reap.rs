@@ -2,13 +2,11 @@
 //! the first one missed keeps the terminal and names the reason. Where a dearer
 //! fact is needed the answer is a question, so that nothing is asked in vain.
 
-use super::reason::Reason;
+pub(crate) use super::reason::Reason;
 use crate::model::duration;
 use crate::model::terminal::{Activity, Again, Belongs, Idle, Member, Processes, Terminal};
 use crate::model::time::WallTime;
 use std::time::Duration;
-
-pub(crate) use crate::verdict::reason::Reason;
 
 /// Output that comes this long after an idle mark ends the mark: a prompt is still
 /// painted after the hook, a turn is longer (design 7).
