@@ -8,6 +8,8 @@ use crate::model::record::{BadRecord, Stored};
 pub(crate) struct Here {
     /// `boottime_us` is "now": read after the record was.
     pub(crate) host: HostIdentity,
+    /// Why a fact of `host` that there is could not be read now; nothing can be compared then.
+    pub(crate) unread: Option<String>,
     /// `/proc` describes our own pid namespace.
     pub(crate) proc_is_ours: bool,
     /// The directory is on a file system of this machine.

@@ -119,6 +119,15 @@ pub(crate) fn remove(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
     Ok(ours)
 }
 
+/// Removes the record if it is exactly these bytes; `false` as in [`place`], or another one stands there.
+pub(crate) fn remove_same(dir: &Dir, name: &str, kind: &str, bytes: &[u8]) -> io::Result<bool> {
+    let (found, file) = read_guarded(dir, name, kind);
+    match (found.stored(), file) {
+        (Some(stored), Some(file)) if stored.bytes == bytes => remove(dir, name, &file),
+        _ => Ok(false),
+    }
+}
+
 /// Moves a corrupt record out of the way; gives its new name. `None` as `false` in [`place`].
 pub(crate) fn set_aside(dir: &Dir, name: &str, file: &File) -> io::Result<Option<String>> {
     if !claim(dir, name, file)? {

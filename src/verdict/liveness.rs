@@ -99,6 +99,10 @@ pub(crate) fn scope(record: &Record, here: &Here) -> Scope {
     if !here.proc_is_ours {
         return Scope::Unclear(Doubt::ProcNotOurs);
     }
+    // Not read is not absent: two absent ids would count as equal.
+    if let Some(why) = &here.unread {
+        return Scope::Unclear(Doubt::Refused(why.clone()));
+    }
     let (theirs, ours) = (&record.host, &here.host);
     let one_machine = theirs.machine_id.is_some() && theirs.machine_id == ours.machine_id;
     let same_kernel = !here.network && (here.local || one_machine);

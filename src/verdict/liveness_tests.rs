@@ -35,6 +35,7 @@ pub(super) fn here() -> Here {
             time_ns: Some(INITIAL_TIME_NS),
             ..HostIdentity::default()
         },
+        unread: None,
         proc_is_ours: true,
         local: true,
         network: false,

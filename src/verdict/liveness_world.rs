@@ -3,9 +3,24 @@
 
 use super::tests::{CONTAINER, OTHER_BOOT, found, here, record, refused, scope_of, seen, verdict};
 use super::*;
+use crate::model::host::HostIdentity;
 use crate::model::observation::{KillFacts as K, PidFdFacts as F, ProcFacts as P, SearchFacts as S};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+#[test]
+fn what_could_not_be_read_now_is_not_absent() {
+    let mut value = record();
+    value["host"]["boot_id"] = Value::Null;
+    let here = Here {
+        host: HostIdentity { boot_id: None, ..here().host },
+        unread: Some("too many open files".into()),
+        ..here()
+    };
+    for owner in [OwnerFacts::NotLooked, OwnerFacts::ByPidFd(F::OtherInode)] {
+        assert_eq!(verdict(&value, &here, &[owner], PulseFacts::Free), "unknown");
+    }
+}
 
 /// The truth about one owner, one observer and what lies between them.
 #[derive(Clone, Debug)]

@@ -142,12 +142,7 @@ impl Store {
         let Some(placed) = &progress.placed else { return };
         // Without the guard too: the flock on the record itself keeps changes apart.
         let _guard = self.guard(name).ok();
-        let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
-        if let (Some(stored), Some(file)) = (found.stored(), file)
-            && stored.bytes == record::bytes(placed)
-        {
-            drop(record_file::remove(self.shelf(), name.as_str(), &file));
-        }
+        drop(record_file::remove_same(self.shelf(), name.as_str(), self.kind, &record::bytes(placed)));
     }
 
     fn pass(

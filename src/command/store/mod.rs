@@ -159,6 +159,7 @@ impl Store {
         let foreign = record.is_some_and(|record| record.host.pid_ns != fixed.host.pid_ns);
         Here {
             host: HostIdentity { boottime_us: clock::boottime_us(), ..fixed.host.clone() },
+            unread: fixed.unread.as_ref().map(crate::error::reason),
             proc_is_ours: fixed.proc_is_ours,
             local: self.state.local,
             network: self.state.network,
