@@ -305,9 +305,10 @@ fn a_precheck_whose_calls_fail_is_never_silent_about_it() {
     }
 }
 
-/// acquire and release, as a script does them: killed or failing anywhere, the script's lock is as its exit code says.
+/// acquire, tick and release, as a script does them: killed or failing anywhere, the script's lock is
+/// as the exit code says, and a tick never loses it.
 #[test]
-fn acquire_and_release_agree_with_their_codes() {
+fn acquire_tick_and_release_agree_with_their_codes() {
     if !needs("strace") {
         return;
     }
@@ -317,10 +318,13 @@ fn acquire_and_release_agree_with_their_codes() {
         let give = "release --owner $$ sync";
         match step {
             "acquire" => format!("{traced} {take}; echo up $?; read -r end"),
+            "tick" => format!(
+                "\"$OL\" {take}; {traced} tick --every 1h --token $(cat token) sync; echo up $?; read -r end"
+            ),
             _ => format!("\"$OL\" {take}; {traced} {give}; echo up $?; read -r end"),
         }
     };
-    for step in ["acquire", "release"] {
+    for step in ["acquire", "tick", "release"] {
         let world = World::new(Before::Dead);
         let mut plain = Running::start(world.tool.script(&script(step, "")).current_dir(world.tool.path("")));
         plain.end();
@@ -339,6 +343,7 @@ fn acquire_and_release_agree_with_their_codes() {
             assert!(CODES.contains(&code) || code == 137, "{what}: {code}");
             let held = world.tool.precheck(&["-q", "sync"]).code == 75;
             match (step, code) {
+                ("tick", _) => assert!(held, "{what}: {code}, and the lock is lost"),
                 ("acquire", 0) => assert!(held, "{what}: said acquired, and is not"),
                 ("release", 0) => assert!(!held, "{what}: said released, and is held"),
                 // Killed: either is true, the record decides. An error of acquire means: not held.
@@ -349,4 +354,40 @@ fn acquire_and_release_agree_with_their_codes() {
             world.is_sound(&what);
         });
     }
+}
+
+/// break: killed or failing anywhere, the record is still the unknown one, or the lock is free; and it can be repeated.
+#[test]
+fn a_break_is_done_or_not_done() {
+    if !needs("strace") {
+        return;
+    }
+    let unknown = || {
+        let world = World::new(Before::Dead);
+        world.tool.edit_record("sync", |record| record["host"]["boot_id"] = serde_json::Value::Null);
+        world
+    };
+    let world = unknown();
+    let call = |world: &World, options: &[&str]| {
+        let token = world.last.to_string();
+        run(&mut world.traced(options, "orion-lock", &["break", "--yes", "--token", &token, "sync"]))
+    };
+    call(&world, &[]).expect(0);
+    let points = points_in(&std::fs::read_to_string(world.tool.path("trace")).expect("trace"));
+    let kills = points.iter().map(|point| (point.clone(), "signal=KILL".to_owned()));
+    let errors = faults(&points).into_iter().map(|(point, error)| (point, format!("error={error}")));
+    let all: Vec<(Point, String)> = kills.chain(errors).collect();
+    try_all("break, killed and failing", &all, |(Point { call: name, number, .. }, fault)| {
+        let world = unknown();
+        let what = format!("break: {name} {number} {fault}");
+        let done = call(&world, &["-e", &format!("inject={name}:{fault}:when={number}")]);
+        assert!(CODES.contains(&done.code) || done.code == 137, "{what}: {done:?}");
+        let state = world.tool.lock(&["status", "sync"]).code;
+        assert!(state == 0 || state == 69, "{what}: {state}: {done:?}");
+        assert!(done.code != 0 || state == 0, "{what}: said broken, and is not: {done:?}");
+        if state == 69 {
+            call(&world, &[]).expect(0);
+        }
+        world.is_sound(&what);
+    });
 }

@@ -170,7 +170,9 @@ fn signals_are_given_back_to_the_command() {
 fn a_command_that_cannot_run_leaves_nothing_held() {
     let tool = Tool::new();
     tool.lock(&["run", "sync", "/nonexistent"]).expect(127).one_line();
-    tool.lock(&["run", "sync", "no-such-command"]).expect(127).one_line();
+    // A directory in PATH that we may not search would be another answer.
+    let mut missing = tool.tool("orion-lock", &["run", "sync", "no-such-command"]);
+    run(missing.env("PATH", "/usr/bin:/bin")).expect(127).one_line();
     std::fs::write(tool.path("plain"), "x").expect("write");
     let plain = tool.path("plain");
     tool.lock(&["run", "sync", plain.to_str().expect("UTF-8")]).expect(126).one_line();
