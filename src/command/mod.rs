@@ -10,3 +10,6 @@ pub(crate) mod precheck;
 pub(crate) mod reap;
 pub(crate) mod store;
 pub(crate) mod tell;
+
+#[cfg(test)]
+mod fuzz_tests;
