@@ -329,6 +329,21 @@ fn bad_lock_files() {
 }
 
 #[test]
+fn a_shared_lock_of_a_stranger_refuses_and_does_not_hang() {
+    let scene = Scene::new();
+    fs::write(scene.lock(), "").expect("lock file");
+    let mut command = Command::new("bash");
+    command.args(["-c", "exec 9<journal.db.resident.lock; flock -s -n 9; echo $$; exec sleep 1000"]);
+    let stranger = lease_kit::Actor::start(command.current_dir(scene.store.parent().expect("dir")));
+    let answer = scene.call(["run", "journal.db", "true"]);
+    assert_eq!(answer.code, 75, "{answer:?}");
+    assert!(answer.err.contains("cannot be named"), "{answer:?}");
+    assert_eq!(scene.call(["run", "-w", "50ms", "journal.db", "true"]).code, 75);
+    drop(stranger);
+    assert_eq!(scene.call(["run", "journal.db", "true"]).code, 0);
+}
+
+#[test]
 fn what_is_no_lock_file_is_left_alone() {
     for kind in ["link", "dangling link", "fifo", "directory"] {
         let scene = Scene::new();

@@ -88,11 +88,32 @@ pub(crate) fn look(place: &StorePlace) -> Result<Sight, Error> {
     }
 }
 
-fn look_at(place: &StorePlace, which: Which) -> Result<Sight, Error> {
-    let name = match which {
-        Which::Own => place.lock.as_str(),
+/// A look at a lock that nobody holds as a resident does, and that is not to be had.
+///
+/// # Errors
+/// As [`look`].
+pub(crate) fn nameless(place: &StorePlace, which: Which) -> Result<Sight, Error> {
+    let name = name(place, which);
+    let path = place.dir.path().join(name);
+    match store::open_to_read(&place.dir, name) {
+        Ok(Opened::File(file)) => {
+            let (bytes, payload, proof) = (Vec::new(), None, Proof::NoName);
+            Ok(Sight::Held(Look { which, path, file, bytes, payload, proof }))
+        }
+        _ => Ok(Sight::Free),
+    }
+}
+
+/// The name of the lock file in the store's directory.
+pub(crate) fn name(place: &StorePlace, which: Which) -> &str {
+    match which {
+        Which::Own => &place.lock,
         Which::Legacy => LEGACY,
-    };
+    }
+}
+
+fn look_at(place: &StorePlace, which: Which) -> Result<Sight, Error> {
+    let name = name(place, which);
     let path = place.dir.path().join(name);
     for _ in 0..ATTEMPTS {
         let file = match store::open_to_read(&place.dir, name) {

@@ -148,7 +148,15 @@ pub(crate) fn take(
     let mut slice = GLANCE;
     loop {
         let tried = match waiting.as_mut().map(|waiting| waiting.glance(place, slice)) {
-            None => try_once(place)?,
+            None => match try_once(place) {
+                Ok(tried) => tried,
+                // Not for us to write, but whoever holds it can be seen all the same.
+                Err(error) if error.kind() == Kind::CannotCreate => match look::look(place) {
+                    Ok(Sight::Held(look)) => Try::Busy(look.which),
+                    _ => return Err(error),
+                },
+                Err(error) => return Err(error),
+            },
             Some(Glance::Won(file)) => {
                 waiting = None;
                 match with_lock(place, file)? {
@@ -167,15 +175,24 @@ pub(crate) fn take(
             Try::Won(role) => return Ok(Taken::Won(role)),
             Try::Busy(which) => which,
         };
-        if let Sight::Held(look) = look::look(place)? {
-            let since = *nameless_since.get_or_insert_with(Instant::now);
+        let since = *nameless_since.get_or_insert_with(Instant::now);
+        let sight = match look::look(place)? {
+            // Busy for us and free for a look, and that for long: somebody has it shared.
+            Sight::Free if since.elapsed() >= LOOK_AGAIN => look::nameless(place, which)?,
+            sight => sight,
+        };
+        if let Sight::Held(look) = sight {
             if waiting.is_some() || look.pid().is_some() || since.elapsed() >= LOOK_AGAIN {
                 match judge(&look)? {
                     Next::Refuse => return Ok(Taken::Held(look)),
                     Next::Wait(time) => slice = time.min(GLANCE),
                 }
                 if waiting.is_none() {
-                    waiting = Waiting::start(place, which)?;
+                    match Waiting::start(place, which) {
+                        Ok(started) => waiting = started,
+                        Err(error) if error.kind() == Kind::CannotCreate => thread::sleep(slice),
+                        Err(error) => return Err(error),
+                    }
                 }
                 continue;
             }
@@ -224,11 +241,7 @@ impl Waiting {
             Ok(Err(error)) => Glance::Failed(error),
             Err(RecvTimeoutError::Disconnected) => Glance::TryAgain,
             Err(RecvTimeoutError::Timeout) => {
-                let name = match self.which {
-                    Which::Own => place.lock.as_str(),
-                    Which::Legacy => LEGACY,
-                };
-                match place.dir.path_leads_to(name, &self.file) {
+                match place.dir.path_leads_to(look::name(place, self.which), &self.file) {
                     Ok(true) => Glance::StillBusy(self.which),
                     Ok(false) => Glance::TryAgain,
                     Err(error) => Glance::Failed(error),

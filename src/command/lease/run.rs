@@ -101,7 +101,7 @@ fn refusal(place: &StorePlace, look: &Look, policy: &Policy, kept: Option<&str>)
     if look.pid().is_some_and(is_ancestor) {
         return Error::new(
             Kind::HeldByAncestor,
-            format!("{}, which is one of our own callers", known.line()),
+            format!("{}; the holder is one of our own callers", known.line()),
         );
     }
     let why = kept.map_or_else(String::new, |why| format!(": not taken over: {why}"));
