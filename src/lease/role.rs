@@ -181,21 +181,21 @@ pub(crate) fn take(
             Sight::Free if since.elapsed() >= LOOK_AGAIN => look::nameless(place, which)?,
             sight => sight,
         };
-        if let Sight::Held(look) = sight {
-            if waiting.is_some() || look.pid().is_some() || since.elapsed() >= LOOK_AGAIN {
-                match judge(&look)? {
-                    Next::Refuse => return Ok(Taken::Held(look)),
-                    Next::Wait(time) => slice = time.min(GLANCE),
-                }
-                if waiting.is_none() {
-                    match Waiting::start(place, which) {
-                        Ok(started) => waiting = started,
-                        Err(error) if error.kind() == Kind::CannotCreate => thread::sleep(slice),
-                        Err(error) => return Err(error),
-                    }
-                }
-                continue;
+        if let Sight::Held(look) = sight
+            && (waiting.is_some() || look.pid().is_some() || since.elapsed() >= LOOK_AGAIN)
+        {
+            match judge(&look)? {
+                Next::Refuse => return Ok(Taken::Held(look)),
+                Next::Wait(time) => slice = time.min(GLANCE),
             }
+            if waiting.is_none() {
+                match Waiting::start(place, which) {
+                    Ok(started) => waiting = started,
+                    Err(error) if error.kind() == Kind::CannotCreate => thread::sleep(slice),
+                    Err(error) => return Err(error),
+                }
+            }
+            continue;
         }
         // Free by now, or held by nobody who has a name: a probe's instant, or a holder still writing.
         thread::sleep(Duration::from_millis(1));
