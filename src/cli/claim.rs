@@ -1,5 +1,6 @@
 //! What can be typed to `orion-claim`.
 
+use super::ending::Shim;
 use super::{HELP, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -69,6 +70,9 @@ pub(crate) struct Shared {
     pub(crate) verbose: bool,
 }
 
+/// The hidden subcommand of the shim.
+pub(crate) const SHIM: &str = "run-shim";
+
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -98,9 +102,9 @@ pub(crate) enum Command {
     Watch(Watch),
     /// For a person who knows that nobody works on it any more
     Free(Free),
-    /// Internal: waits for a word on a pipe, then becomes the command
-    #[command(hide = true)]
-    Become(Become),
+    /// What `run` starts in the command's place; waits for its record, then becomes the command
+    #[command(name = SHIM, hide = true)]
+    Shim(Shim),
 }
 
 /// `status`
@@ -299,16 +303,4 @@ pub(crate) struct Free {
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
-}
-
-/// `become`
-#[derive(Args, Debug)]
-pub(crate) struct Become {
-    /// The pipe's descriptor
-    pub(crate) pipe: i32,
-    /// The signals to unblock
-    pub(crate) mask: String,
-    /// The command
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) command: Vec<OsString>,
 }

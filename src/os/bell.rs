@@ -6,8 +6,6 @@ use signal_hook::low_level::pipe;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Readable once a signal has come.
 #[derive(Debug)]
@@ -38,13 +36,4 @@ impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// Makes sure that children leave a status: where SIGCHLD was ignored by whoever
-/// started us, the kernel would reap them unseen (sigaction(2)).
-///
-/// # Errors
-/// What sigaction(2) answers.
-pub(crate) fn keep_children() -> io::Result<()> {
-    signal_hook::flag::register(Signal::SIGCHLD as i32, Arc::new(AtomicBool::new(false))).map(drop)
 }

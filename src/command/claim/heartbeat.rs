@@ -1,7 +1,6 @@
 //! The heartbeat of a run: a thread of the process that holds the claim, so that it
 //! stops when that does.
 
-use super::tick::beat;
 use crate::command::store::Store;
 use crate::error::{Error, Kind};
 use crate::model::name::LockName;
@@ -36,8 +35,9 @@ impl Heartbeat {
         let (stop, stopped) = mpsc::channel();
         let beats = move || {
             loop {
-                match beat(&store, &name, &Right::Token(token), Some(every * PROMISE)) {
-                    Ok(()) => {}
+                match store.tick(&name, &Right::Token(token), Some(every * PROMISE)) {
+                    Ok(true) => {}
+                    Ok(false) => return,
                     Err(error) if error.kind() == Kind::NotOwner => return report.note(&error.to_string()),
                     // A full disk: the next beat may pass.
                     Err(error) => report.note(&format!("{name}: no tick: {error}")),

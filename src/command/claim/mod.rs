@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
             Command::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
             Command::Watch(watch) => watch::watch(&call, &watch),
             Command::Free(free) => free::free(&call, &free),
-            Command::Become(become_) => shim::become_command(call, &become_),
+            Command::Shim(shim) => shim::shim(call, &shim),
         }
     })
 }

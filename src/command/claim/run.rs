@@ -7,6 +7,7 @@ use super::heartbeat::Heartbeat;
 use super::win::{Wish, Won, claim};
 use super::{Call, Claims, shim, stage};
 use crate::cli::claim::{Run, Success};
+use crate::command::exec;
 use crate::env;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
@@ -14,9 +15,10 @@ use crate::model::claim::{Attrs, Goal};
 use crate::model::name::LockName;
 use crate::model::record::VIA_RUN;
 use crate::model::ticket::Key;
+use crate::os::gate::{Answer, Gate};
+use crate::os::proc;
 use crate::os::process::{self, PidFd, wait_any};
-use crate::os::signals::{FORWARDED, Mask, Queue};
-use crate::os::{bell, host, proc};
+use crate::os::signals::{self, FORWARDED, Mask, Queue};
 use crate::report::escape;
 use crate::verdict::ownership::Right;
 use nix::sys::signal::Signal;
@@ -28,7 +30,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
-    shim::check(&args.command)?;
+    exec::check(&args.command, "orion-claim run KEY CMD [ARG...]")?;
     let stage = args.stage.as_deref().map(|text| stage::name(text.as_ref())).transpose()?;
     if let Some(status) = shim::unusable(&call.report, &args.command) {
         return Ok(status);
@@ -37,13 +39,13 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
     let (key, name) = claims.key(&args.key)?;
     let heart = call.store(&claims.settings.address)?;
     let system = |error: io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
-    bell::keep_children().map_err(system)?;
+    signals::hear_of_children().map_err(system)?;
     // What was blocked from the start is blocked again here, and given back to the command.
     let Call { shared, report, file_size } = call;
     drop(file_size);
     let mask = Mask::block(FORWARDED.into_iter().chain([Signal::SIGXFSZ])).map_err(system)?;
     let queue = Queue::new(FORWARDED).map_err(system)?;
-    let me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
+    let me = claims.store.me()?;
     let wish = Wish {
         key: &key,
         name: &name,
@@ -62,16 +64,24 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
         return Ok(Status::chosen(128 + signal as u8));
     }
     let heart = Heartbeat::start(heart, name.clone(), won.token, claims.settings.tick_every, report)?;
-    let child = match start(&claims, &shared, &args, &key, &name, &mut won, me, mask) {
-        Ok(child) => child,
+    let started = start(&claims, &shared, &args, &key, &name, &mut won, me, mask);
+    let ended = started.and_then(|(child, mut gate)| {
+        let (status, told) = supervise(child, &queue, args.kill_after).map_err(system)?;
+        Ok((gate.answer(), status, told))
+    });
+    heart.stop();
+    let (status, told) = match ended {
+        Ok((Answer::Closed, status, told)) => (status, told),
+        // Nothing ran: the next one may have more luck with it.
+        Ok((Answer::Failed(error), ..)) => {
+            hand_over(&claims, &key, &name, &right, Goal::Queue)?;
+            return Ok(exec::cannot_run(&report, &args.command, &error));
+        }
         Err(error) => {
-            heart.stop();
             hand_over(&claims, &key, &name, &right, Goal::Queue)?;
             return Err(error);
         }
     };
-    let (status, told) = supervise(child, &queue, args.kill_after).map_err(system)?;
-    heart.stop();
     say_who_stays(&claims, &key, &name, won.token);
     let success = match args.on_success {
         Some(Success::Ready) => Goal::Ready,
@@ -92,33 +102,27 @@ fn start(
     won: &mut Won,
     me: crate::model::identity::ProcessIdentity,
     mask: Mask,
-) -> Result<Child, Error> {
+) -> Result<(Child, Gate), Error> {
     if let Some(pulse) = &won.pulse {
         pulse
             .inherit()
             .map_err(|error| Error::new(Kind::System, format!("{key}: pulse: {}", reason(&error))))?;
     }
-    let waiting = shim::start(&args.command, exports(claims, shared, key, won.token, &won.attrs), mask)?;
+    let failed =
+        |error: io::Error| Error::new(Kind::System, format!("{key}: nothing was run: {}", reason(&error)));
+    let exports = exports(claims, shared, key, won.token, &won.attrs);
+    let (child, mut gate) = shim::start(&args.command, exports, mask).map_err(failed)?;
     // The child carries it; our own end is told by the record.
-    won.pulse = None;
-    let owners = process::identify(waiting.child.id()).map_err(|error| Error::io("/proc", &error)).and_then(
-        |mut child| {
-            child.comm = crate::command::lock::comm_of(&args.command);
-            let owners = [("owners", json!([me, child]))];
-            claims.store.amend(name, &Right::Token(won.token), &owners, &[])
-        },
-    );
-    match owners {
-        Ok(Some(_)) => Ok(waiting.go()),
-        Ok(None) => {
-            waiting.cancel();
-            Err(Error::new(Kind::NotOwner, format!("{key}: the claim was taken away before the command ran")))
-        }
-        Err(error) => {
-            waiting.cancel();
-            Err(error)
-        }
+    drop(won.pulse.take());
+    let mut owner = process::identify(child.id()).map_err(failed)?;
+    owner.comm = crate::command::lock::comm_of(&args.command);
+    if !claims.store.add_owner(name, won.token, &[me, owner])? {
+        let message = format!("{key}: the claim was taken away before the command ran");
+        return Err(Error::new(Kind::NotOwner, message));
     }
+    // One that has ended is seen as such.
+    drop(gate.open());
+    Ok((child, gate))
 }
 
 /// What the command finds in its environment.

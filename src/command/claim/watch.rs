@@ -8,13 +8,14 @@ use super::repair::Outcome;
 use super::settings::Settings;
 use super::{Call, Claims, shim, stage};
 use crate::cli::claim::{Success, Watch};
+use crate::command::exec;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::duration;
 use crate::model::ticket::Key;
-use crate::os::bell::{self, Bell};
+use crate::os::bell::Bell;
 use crate::os::process::{PidFd, wait_any};
-use crate::os::random;
+use crate::os::{random, signals};
 use crate::tracker::Failure;
 use crate::verdict::liveness::State;
 use nix::sys::signal::Signal;
@@ -56,7 +57,7 @@ struct Watcher<'a> {
 }
 
 pub(super) fn watch(call: &Call, args: &Watch) -> Result<Status, Error> {
-    shim::check(&args.command)?;
+    exec::check(&args.command, "orion-claim watch CMD [ARG...]")?;
     if let Some(stage) = &args.stage {
         stage::name(stage.as_ref())?;
     }
@@ -70,7 +71,7 @@ pub(super) fn watch(call: &Call, args: &Watch) -> Result<Status, Error> {
         return Err(Error::usage("--every and --max are at least one second and one ticket"));
     }
     let system = |error: std::io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
-    bell::keep_children().map_err(system)?;
+    signals::hear_of_children().map_err(system)?;
     let stop = Bell::new(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]).map_err(system)?;
     let mut watcher = Watcher {
         call,

@@ -13,7 +13,6 @@ use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::stage::CLAIMED;
 use crate::model::ticket::{EventId, Expect, Key, Swap, Swapped, Ticket};
-use crate::os::host;
 use crate::os::pulse::Pulse;
 use crate::os::random;
 use crate::tracker::Failure;
@@ -163,9 +162,8 @@ fn take_record(
         worktree: wish.work.worktree.clone(),
         ..Attrs::default()
     };
-    let me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
     let request = Request {
-        owners: vec![me],
+        owners: vec![claims.store.me()?],
         note: None,
         attrs: attrs.to_map(),
         pulse: if wish.pulse { PulseWish::Us } else { PulseWish::Nobody },
