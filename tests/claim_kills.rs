@@ -9,39 +9,13 @@ mod support;
 #[path = "support/tracker_server.rs"]
 mod tracker_server;
 
-use claims::Board;
-use remote::{Dialect, Remote};
-use std::process::{Child, Command, Stdio};
+use claims::{Board, Owner};
+use remote::{Dialect, Remote, remote_healed};
+use std::process::{Command, Stdio};
 use support::needs;
 
 /// The system calls that change something.
 const WRITES: &str = "write,pwrite64,rename,renameat,renameat2,unlinkat,ftruncate,linkat,mkdirat";
-
-/// Somebody who owns a claim and can be ended.
-struct Owner(Child);
-
-impl Owner {
-    fn new() -> Self {
-        let mut sleep = Command::new("sleep");
-        sleep.arg("1000").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(sleep.spawn().expect("sleep"))
-    }
-
-    fn id(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    fn end(self) {
-        drop(self);
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
 
 /// Runs a command that dies at its `n`-th write; false when it came through.
 fn dies_at(board: &Board, n: u32, args: &[&str]) -> bool {
@@ -182,29 +156,6 @@ fn killed_at_every_step_of_a_run_of_files() {
     assert!(step > 20, "it was killed only {step} times");
 }
 
-/// One pass heals, or says loudly what a person types; a second one writes nothing.
-fn remote_healed(remote: &Remote, key: &str, step: usize, allowed: &[&str]) -> bool {
-    let rows = remote.reconcile();
-    let labels = remote.labels(key);
-    let row = rows.iter().find(|row| row["key"] == key).cloned().unwrap_or_default();
-    let stranded = labels.is_empty();
-    if stranded {
-        let reason = row["reason"].as_str().unwrap_or_default();
-        assert!(reason.contains("orion-claim free --yes"), "step {step}: {row}");
-        assert_eq!(row["report"], true);
-    } else {
-        assert!(labels.len() == 1 && allowed.contains(&labels[0].as_str()), "step {step}: {labels:?} {row}");
-    }
-    let (before, writes) = (remote.record_text(key), remote.writes());
-    remote.reconcile();
-    assert_eq!((remote.record_text(key), remote.writes()), (before, writes), "step {step}: a second pass");
-    if stranded {
-        remote.claim(&["free", "--yes", key]).expect(0);
-        assert_eq!(remote.labels(key), ["orion-queue"], "step {step}");
-    }
-    stranded
-}
-
 fn killed_claims(dialect: Dialect, may_strand: usize) {
     for applied in [false, true] {
         let (mut step, mut stranded) = (1, 0);
@@ -249,7 +200,7 @@ fn killed_hand_overs(dialect: Dialect) {
             let remote = Remote::with(dialect, 1);
             let key = remote.key(1);
             let owner = Owner::new();
-            let token = remote.acquire(&key, owner.0.id()).expect(0).token().to_string();
+            let token = remote.acquire(&key, owner.pid()).expect(0).token().to_string();
             let command = remote.command(&["release", "--to", "ci-wait", "--token", &token, &key]);
             let died = remote.killed_at(command, step, applied);
             owner.end();
@@ -281,7 +232,7 @@ fn killed_passes(dialect: Dialect) {
             let remote = Remote::with(dialect, 1);
             let key = remote.key(1);
             let owner = Owner::new();
-            remote.acquire(&key, owner.0.id()).expect(0);
+            remote.acquire(&key, owner.pid()).expect(0);
             owner.end();
             let died = remote.killed_at(remote.command(&["reconcile"]), step, applied);
             assert!(!remote_healed(&remote, &key, step, &["orion-queue"]));

@@ -7,7 +7,7 @@ use crate::support::{Done, Tool, bin, names_in, run};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// The labels that mean something.
 pub(crate) const MANAGED: [&str; 5] =
@@ -185,4 +185,35 @@ pub(crate) fn record(state: &Path, key: &str) -> Value {
     let path = records(state).join(format!("{key}.json"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+/// Somebody who owns a claim and can be ended.
+#[derive(Debug)]
+pub(crate) struct Owner(Child);
+
+impl Owner {
+    pub(crate) fn new() -> Self {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(sleep.spawn().expect("sleep"))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    pub(crate) fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }

@@ -161,3 +161,27 @@ fn kill(pid: &AtomicU32) {
 
 /// The token; it may never be seen in any output.
 pub(crate) const SECRET: &str = "s3cret-t0ken";
+
+/// One pass heals, or says loudly what a person types; a second one writes nothing.
+#[track_caller]
+pub(crate) fn remote_healed(remote: &Remote, key: &str, step: usize, allowed: &[&str]) -> bool {
+    let rows = remote.reconcile();
+    let labels = remote.labels(key);
+    let row = rows.iter().find(|row| row["key"] == key).cloned().unwrap_or_default();
+    let stranded = labels.is_empty();
+    if stranded {
+        let reason = row["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("orion-claim free --yes"), "step {step}: {row}");
+        assert_eq!(row["report"], true);
+    } else {
+        assert!(labels.len() == 1 && allowed.contains(&labels[0].as_str()), "step {step}: {labels:?} {row}");
+    }
+    let (before, writes) = (remote.record_text(key), remote.writes());
+    remote.reconcile();
+    assert_eq!((remote.record_text(key), remote.writes()), (before, writes), "step {step}: a second pass");
+    if stranded {
+        remote.claim(&["free", "--yes", key]).expect(0);
+        assert_eq!(remote.labels(key), ["orion-queue"], "step {step}");
+    }
+    stranded
+}

@@ -201,6 +201,27 @@ fn unrecorded(
     };
     Ok(match arbitrate::mark(events, &labels.queue, &labels.working, since.as_ref()) {
         arbitrate::Mark::Ours(id) => Some(id),
+        arbitrate::Mark::Requeued if attrs.arbiter() == Some(Arbiter::CommentOrder) => {
+            uncontested(claims, key, events)?
+        }
+        _ => None,
+    })
+}
+
+/// Somebody queued the ticket again just before the swap of a claim that leads its
+/// round took it out of the queue. Whoever could have won the new round wrote a marker
+/// for it before; where there is none, nobody did, and the ticket is that claim's.
+pub(super) fn uncontested(claims: &Claims, key: &Key, events: &[Event]) -> Result<Option<EventId>, Failure> {
+    if claims.arbiter != Arbiter::CommentOrder {
+        return Ok(None);
+    }
+    let labels = &claims.settings.labels;
+    let round = arbitrate::round(events, &labels.queue);
+    if arbitrate::is_contested(&claims.tracker.comments(key)?, round.as_ref()) {
+        return Ok(None);
+    }
+    Ok(match arbitrate::mark(events, &labels.queue, &labels.working, round.as_ref()) {
+        arbitrate::Mark::Ours(mark) => Some(mark),
         _ => None,
     })
 }

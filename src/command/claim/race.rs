@@ -41,7 +41,11 @@ impl Attempt<'_> {
                 self.note(&[], &[("gate", json!(id.0))]).map_err(End::Open)?;
                 Ok(id)
             }
-            Ok(Some(Gate::Requeued)) => Err(End::Lost("somebody queued it again in the meantime".into())),
+            // A list that lags may say so too: a label that we took off is not forgotten for that.
+            Ok(Some(Gate::Requeued)) if self.went_on() => {
+                Err(End::Lost("somebody queued it again in the meantime".into()))
+            }
+            Ok(Some(Gate::Requeued)) => Err(End::Open(self.unclear("somebody queued it again meanwhile"))),
             Ok(Some(Gate::Several(times))) => {
                 Err(End::Open(self.unclear(&format!("{queue} was taken off {times} times in this round"))))
             }
@@ -73,14 +77,19 @@ impl Attempt<'_> {
         }
     }
 
+    /// Is the ticket where somebody else put it?
+    fn went_on(&self) -> bool {
+        let labels = &self.claims.settings.labels;
+        self.now().is_ok_and(|now| now.closed || labels.managed().iter().any(|label| now.has(label)))
+    }
+
     /// Puts the queue label back, if nobody touched it since.
     fn undo_gate(&self, gate: &EventId, error: Error) -> End {
         let labels = &self.claims.settings.labels;
         let Ok(events) = self.claims.tracker.events(self.key) else { return End::Open(error) };
         if !arbitrate::may_undo(&events, &labels.queue, &labels.working, gate) {
             // Somebody else's turn: then nothing of ours is on it. Otherwise nobody may put it back by himself.
-            let moved_on = self.now().is_ok_and(|now| labels.managed().iter().any(|label| now.has(label)));
-            return if moved_on { End::Undone(error) } else { End::Open(error) };
+            return if self.went_on() { End::Undone(error) } else { End::Open(error) };
         }
         let [_, others @ ..] = labels.managed();
         let swap = Swap {

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A setting's name in the file, its variable, and its default.
-const KEYS: [(&str, &str, &str); 25] = [
+const KEYS: [(&str, &str, &str); 26] = [
     ("tracker", env::name::TRACKER, ""),
     ("arbiter", env::name::ARBITER, ""),
     ("git_remote", "", ""),
@@ -34,6 +34,7 @@ const KEYS: [(&str, &str, &str); 25] = [
     ("allow_http", "", "false"),
     ("timeout", "", "30s"),
     ("patience", "", "45s"),
+    ("settle", "", "60s"),
     ("tick_every", "", "60s"),
     ("on_success", "", "ready"),
     ("finished", "", "push -> ready"),
@@ -74,6 +75,8 @@ pub(super) struct Settings {
     /// This machine's name on a ticket.
     pub(super) host: String,
     pub(super) labels: Labels,
+    /// How long a tracker may take to show an event of ours.
+    pub(super) settle: Duration,
     pub(super) tick_every: Duration,
     pub(super) on_success: Goal,
     pub(super) finished: Boundary,
@@ -189,6 +192,7 @@ impl Settings {
             git_remote: get.some("git_remote").map(str::to_owned),
             host: get.text("host"),
             labels,
+            settle: get.parsed("settle", duration::parse)?,
             tick_every: get.parsed("tick_every", some_time)?,
             on_success: get.parsed("on_success", goal)?,
             finished: get.parsed("finished", boundary)?,

@@ -2,6 +2,7 @@
 //! then the ticket itself read again. A kill between any two steps leaves a state
 //! that the reconcile pass knows.
 
+use super::facts::uncontested;
 use super::{Claims, attrs, repair};
 use crate::cli::claim::Work;
 use crate::command::store::{Acquired, Judged, Outcome, PulseWish, Request, Terms};
@@ -22,8 +23,6 @@ use crate::verdict::ownership::Right;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How long a tracker may take to show an event of ours.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks, at first.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -254,7 +253,10 @@ impl Attempt<'_> {
             Ok(match arbitrate::mark(&events, &labels.queue, working, since) {
                 arbitrate::Mark::NotYet => None,
                 arbitrate::Mark::Ours(id) => Some(Ok(id)),
-                arbitrate::Mark::Requeued => Some(Err("somebody queued it again meanwhile".to_owned())),
+                arbitrate::Mark::Requeued => Some(match uncontested(self.claims, self.key, &events)? {
+                    Some(id) => Ok(id),
+                    None => Err("somebody queued it again meanwhile".to_owned()),
+                }),
                 arbitrate::Mark::Several(times) => Some(Err(format!("{working} was put on {times} times"))),
             })
         });
@@ -326,12 +328,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Looks again and again until there is something, for [`PATIENCE`].
+    /// Looks again and again until there is something, for as long as a tracker may take.
     pub(super) fn look<T>(
         &self,
         mut at: impl FnMut() -> Result<Option<T>, Failure>,
     ) -> Result<Option<T>, Failure> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + self.claims.settings.settle;
         let mut pause = LOOK;
         loop {
             let found = match at() {
