@@ -3,7 +3,7 @@
 
 _orion_lease() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local at='' dir='' place=0 options='' i word
+    local at='' place=0 options='' i word
     COMPREPLY=()
     if [[ $cur == = ]]; then
         cur=''
@@ -21,7 +21,6 @@ _orion_lease() {
             run:-w | run:--wait | run:-E | run:--busy-code | run:--surface | run:--takeover | run:--kill-after | run:--stuck-after | run:--build-file | run:--revision | probe:--stuck-after | takeover:-w | takeover:--wait | takeover:--kill-after | takeover:--stuck-after)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
-                [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
                 ;;
             *:-*) ;;
             *) place=$((place + 1)) ;;

@@ -40,8 +40,12 @@ _orion_precheck() {
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
-            *:--deadline | *:-E | *:--busy-code | *:--runner | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident)
+            *:--deadline | *:-E | *:--busy-code | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident)
                 :
+                return
+                ;;
+            *:--runner)
+                mapfile -t COMPREPLY < <(compgen -W 'tmux orca command:' -- "$cur")
                 return
                 ;;
         esac

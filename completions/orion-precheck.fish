@@ -63,7 +63,7 @@ complete -c orion-precheck -n '__orion_precheck_at any' -s q -l quiet -d 'Say no
 complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Say the evidence, and which names were never held here'
 complete -c orion-precheck -n '__orion_precheck_at any' -l reap -d 'First close the terminals of finished runs, as orion-reap does'
 complete -c orion-precheck -n '__orion_precheck_at any' -l busy-is-held -d 'A terminal of a named automation that the runner proves busy is a live owner too'
-complete -c orion-precheck -n '__orion_precheck_at any' -l runner -x -d 'Who keeps the terminals: tmux, orca, or command:PROG'
+complete -c orion-precheck -n '__orion_precheck_at any' -l runner -x -a 'tmux orca command:' -d 'Who keeps the terminals: tmux, orca, or command:PROG'
 complete -c orion-precheck -n '__orion_precheck_at any' -l automation -x -d 'Close finished runs of this automation only (an exact name or id; repeat for more)'
 complete -c orion-precheck -n '__orion_precheck_at any' -l idle -x -d 'A run must have been silent, and alive, for this long (under 1m needs --force)'
 complete -c orion-precheck -n '__orion_precheck_at any' -l settle -x -d 'Wait this long for the processes of closed terminals to go'

@@ -63,9 +63,10 @@ fn section<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
 
 fn options(text: &str) -> Options {
     let mut options = Options::new();
-    for line in section(text, "Options:") {
-        let words = line.trim_start().split([' ', ',']).filter(|word| !word.is_empty());
-        let spelled = words.take_while(|word| word.starts_with('-'));
+    // Under any heading, but not the examples before the usage.
+    for line in text.lines().skip_while(|line| !line.starts_with("Usage:")).map(str::trim_start) {
+        let words = line.split([' ', ',']).filter(|word| !word.is_empty());
+        let spelled = words.take_while(|word| word.starts_with('-') && word.len() > 1);
         options.extend(spelled.map(str::to_owned));
     }
     options

@@ -6,7 +6,7 @@ use super::{Flag, Node, Value, function};
 const WALK: &str = r#"
 _@name@() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local at='' dir='' place=0 options='' i word
+    local at=''@local@ place=0 options='' i word
     COMPREPLY=()
     if [[ $cur == = ]]; then
         cur=''
@@ -25,8 +25,7 @@ _@name@() {
 const VALUED: &str = r"            @patterns@)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
-                [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
-                ;;
+@dir@                ;;
 ";
 
 /// What follows the name belongs to the command that is run.
@@ -79,10 +78,18 @@ fn walk(root: &Node, name: &str) -> String {
     let commands: String = commands(root)
         .map(|(sub, from)| COMMAND.replace("@sub@", sub).replace("@from@", &from.to_string()))
         .collect();
+    // The names of locks depend on the directory; nothing else does.
+    let (local, dir) = if root.wants(&Value::Locks) {
+        (" dir=''", "                [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}\n")
+    } else {
+        ("", "")
+    };
     WALK.replace("@name@", name)
         .replace("@command@", &commands)
         .replace("@subs@", &subs)
         .replace("@valued@", &valued)
+        .replace("@local@", local)
+        .replace("@dir@", dir)
 }
 
 /// Subcommands that run another command, and the place it begins at.

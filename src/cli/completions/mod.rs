@@ -15,6 +15,8 @@ fn tools() -> Vec<Command> {
         super::lock::Lock::command(),
         super::precheck::Precheck::command(),
         super::lease::Lease::command(),
+        super::reap::Reap::command(),
+        super::claim::Claim::command(),
     ];
     for tool in &mut tools {
         tool.build();
@@ -56,6 +58,7 @@ impl Value {
             "DIR" => Self::Directory,
             "PATH" | "FILE" | "STORE" => Self::File,
             "CMD" => Self::Program,
+            "RUNNER" => Self::Words(["tmux", "orca", "command:"].map(str::to_owned).to_vec()),
             "PID" | "WHO" => Self::Pid,
             _ => Self::Free,
         }

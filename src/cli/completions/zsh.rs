@@ -99,7 +99,7 @@ fn action(value: &Value, name: &str) -> String {
         Value::File => "_files".into(),
         Value::Program => "_command_names -e".into(),
         Value::Pid => "_pids".into(),
-        Value::Words(words) => format!("({})", words.join(" ")),
+        Value::Words(words) => format!("({})", words.join(" ").replace(':', "\\:")),
         Value::Free => " ".into(),
     }
 }
