@@ -16,7 +16,7 @@ _orion_claim() {
             place=$((place + 1))
             continue
         fi
-        if [[ $at == watch && $place -ge 0 ]]; then
+        if [[ $at == watch && $place -ge 1 ]]; then
             place=$((place + 1))
             continue
         fi
@@ -30,7 +30,7 @@ _orion_claim() {
             *) place=$((place + 1)) ;;
         esac
     done
-    if [[ $at != run || $place -lt 2 && $at != watch || $place -lt 1 ]]; then
+    if [[ $at != run || $place -le 1 && $at != watch || $place -le 1 ]]; then
         case $at:$prev in
             *:--dir | acquire:--worktree | run:--worktree | stage:--worktree)
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -71,7 +71,7 @@ _orion_claim() {
         list:*) options='--tracker --arbiter --single-machine --config --dir --json -q --quiet -v --verbose -h --help' ;;
         status:*) options='--tracker --arbiter --single-machine --config --dir --json -q --quiet -v --verbose -h --help' ;;
         reconcile:*) options='--dry-run --tracker --arbiter --single-machine --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        ) options='--every --max --stage --on-success --kill-after --tracker --arbiter --single-machine --config --dir --json -q --quiet -v --verbose -h --help' ;;
+        watch:0) options='--every --max --stage --on-success --kill-after --tracker --arbiter --single-machine --config --dir --json -q --quiet -v --verbose -h --help' ;;
         free:*) options='--host --yes --tracker --arbiter --single-machine --config --dir --json -q --quiet -v --verbose -h --help' ;;
     esac
     if [[ $cur == -* ]]; then

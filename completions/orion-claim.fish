@@ -17,7 +17,7 @@ function __orion_claim_at
             case run.0
             case 'run.*'
                 set inside 1
-            case 
+            case watch.0
             case 'watch.*'
                 set inside 1
         end
@@ -39,7 +39,7 @@ function __orion_claim_at
             case run.0
             case 'run.*'
                 set inside 1
-            case 
+            case watch.0
             case 'watch.*'
                 set inside 1
     end

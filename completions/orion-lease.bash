@@ -26,7 +26,7 @@ _orion_lease() {
             *) place=$((place + 1)) ;;
         esac
     done
-    if [[ $at != run || $place -lt 2 ]]; then
+    if [[ $at != run || $place -le 1 ]]; then
         case $at:$prev in
             run:--build-file)
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")

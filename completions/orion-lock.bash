@@ -39,7 +39,7 @@ _orion_lock() {
             *) place=$((place + 1)) ;;
         esac
     done
-    if [[ $at != run || $place -lt 2 ]]; then
+    if [[ $at != run || $place -le 1 ]]; then
         case $at:$prev in
             where:--pulse)
                 mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur")

@@ -266,7 +266,9 @@ fn every_program_subcommand_and_option_that_is_named_exists() {
         let help = Help::of(&tool);
         known.insert(tool, help);
     }
-    for file in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
+    for file in
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "scripts/examples/orca-recipe.md"]
+    {
         let text = read(file);
         for code in text.split('`').skip(1).step_by(2).chain(text.lines()) {
             for part in code.split([';', '|', '&']) {

@@ -3,6 +3,7 @@
 use crate::support::{Done, KillOnDrop, Running, Tool, needs, run};
 use crate::{executable, path_with, script};
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// An agent that writes its arguments down and says so.
@@ -21,15 +22,25 @@ fn tool_with_agent(agent: &str) -> Tool {
 
 #[test]
 fn every_example_has_a_test() {
-    let mut names: Vec<String> = std::fs::read_dir(script("examples"))
-        .expect("examples")
-        .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    let shell = names.iter().filter(|name| !name.ends_with(".md")).collect::<Vec<_>>();
-    for name in shell {
-        assert!(include_str!("examples.rs").contains(&format!("{name}\"")), "{name} is run by no test here");
+    let tests = all_tests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"));
+    // A recipe is read by people; its commands are held by tests/docs.
+    for name in crate::support::names_in(&script("examples")).iter().filter(|name| !name.ends_with(".md")) {
+        assert!(tests.contains(&format!("{name}\"")), "scripts/examples/{name} is run by no test");
     }
+}
+
+/// The text of every test program.
+fn all_tests(dir: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(dir).expect("tests") {
+        let path = entry.expect("entry").path();
+        if path.is_dir() {
+            text.push_str(&all_tests(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&std::fs::read_to_string(&path).expect("a test"));
+        }
+    }
+    text
 }
 
 /// A line of a crontab as cron(8) runs it: five fields off, `%` handled, `/bin/sh -c`.

@@ -110,7 +110,7 @@ fn values(root: &Node, name: &str) -> String {
         }
     }
     let inside: Vec<String> =
-        commands(root).map(|(sub, from)| format!("$at != {sub} || $place -lt {}", from + 1)).collect();
+        commands(root).map(|(sub, from)| format!("$at != {sub} || $place -le {from}")).collect();
     let condition = if inside.is_empty() { "-n $prev".to_owned() } else { inside.join(" && ") };
     format!("    if [[ {condition} ]]; then\n        case $at:$prev in\n{arms}        esac\n    fi\n")
 }

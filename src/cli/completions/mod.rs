@@ -125,9 +125,15 @@ impl Node {
         std::iter::once(self).chain(&self.subs)
     }
 
-    /// The place from which on the line belongs to another command.
-    fn command_from(&self) -> Option<usize> {
+    /// The place of another command's name.
+    fn command_at(&self) -> Option<usize> {
         self.places.iter().position(|place| place.value == Value::Program)
+    }
+
+    /// How many places must be behind us for the line to belong to that command. Its own name, where
+    /// nothing stands before it, may still turn out to be an option of ours.
+    fn command_from(&self) -> Option<usize> {
+        self.command_at().map(|at| at.max(1))
     }
 
     /// Is this flag, with this value, one of every subcommand?
