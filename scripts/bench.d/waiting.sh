@@ -1,37 +1,43 @@
 # shellcheck shell=bash disable=SC2016,SC2154
 # Rows about waiting, sourced by scripts/bench: how soon a waiter has the lock, and what it costs to wait.
 
-# A program that says the time, in nanoseconds, as soon as it runs.
-clock=(/bin/date +%s%N)
-
-# latency LABEL HOLD... -- WAIT...: kill -9 of the holder until the waiter's program says the time; its own start is in it.
-latency() {
-    local label=$1 hold=() i from
-    shift
-    while [[ $1 != -- ]]; do hold+=("$1"); shift; done
-    shift
-    : >"$state/raw"
-    for ((i = 0; i < rounds * 2; i++)); do
-        rm -f "$state/up"
-        mkfifo "$state/up"
-        "${hold[@]}" sh -c "echo >'$state/up'; exec sleep 3600" &
-        local holder=$!
-        read -r _ <"$state/up"
-        "$@" "${clock[@]}" >"$state/at" &
-        local waiter=$!
-        # It sleeps in the kernel: on the lock, or in poll beside its inotify.
-        until [[ $(cat "/proc/$waiter/wchan" 2>/dev/null) == *@(lock|poll|futex)* ]]; do sleep 0.005; done
-        sleep 0.02
-        from=$(date +%s%N)
-        # Quietly: the shell would say that a job was killed.
-        { kill -9 "$holder" && wait "$waiter" "$holder"; } 2>/dev/null || true
-        echo "$((($(<"$state/at") - from) / 1000))" >>"$state/raw"
+# Does process $1 watch, that is, is it the first in the line?
+watches() {
+    local link
+    for link in "/proc/$1/fd"/*; do
+        [[ $(readlink "$link") != *inotify* ]] || return 0
     done
-    awk -v label="$label" -v us="$(median <"$state/raw")" 'BEGIN { printf "| %s | %.2f ms | |\n", label, us / 1000 }'
+    return 1
 }
 
-latency 'after `kill -9` of the owner a waiter of `flock FILE` runs (`date` included)' flock -F "$lock.wait" -- flock -F "$lock.wait"
-latency 'after `kill -9` of the owner a waiter of `orion-lock run -w` runs (`date` included)' orion-lock run wait -- orion-lock run -w forever wait
+# wake_up KILL|END: microseconds from the end of the owner to the waiter's "acquired", one a line.
+wake_up() {
+    local i owner waiter from fifo=$state/wake.$1
+    mkfifo "$fifo.up" "$fifo.got"
+    exec 7<>"$fifo.got"
+    for ((i = 0; i < rounds * 3; i++)); do
+        orion-lock run wake sh -c "echo >'$fifo.up'; read -r _ <'$fifo.up'" &
+        owner=$!
+        read -r _ <"$fifo.up"
+        orion-lock run -w 1m --status-file "$fifo.got" wake true &
+        waiter=$!
+        until watches "$waiter"; do sleep 0.005; done
+        sleep 0.02
+        from=${EPOCHREALTIME/./}
+        if [[ $1 == kill ]]; then kill -9 "$owner"; else echo >"$fifo.up"; fi
+        read -r _ <&7
+        echo "$((${EPOCHREALTIME/./} - from))"
+        wait "$owner" "$waiter" || true
+    done 2>/dev/null
+    exec 7<&-
+    rm -f "$fifo.up" "$fifo.got"
+}
+
+for how in kill end; do
+    words='after `kill -9` of its owner'
+    [[ $how == kill ]] || words='after its owner ended'
+    awk -v words="$words" -v us="$(wake_up "$how" | median)" 'BEGIN { printf "| a waiter has the lock %s | %.2f ms | |\n", words, us / 1000 }'
+done
 
 # on_cpu PID...: seconds on a processor, all threads.
 on_cpu() {

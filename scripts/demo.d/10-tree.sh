@@ -4,7 +4,7 @@
 tree_demo() {
     say "A command ends and leaves something behind in a session of its own: the lock stays held, and after two seconds it is ended."
     printf '$ %s &\n' "orion-lock run --max-run 2s --kill-after 1s sync sh -c 'setsid sleep 600 & echo started'"
-    orion-lock run --max-run 2s --kill-after 1s sync sh -c 'setsid sleep 600 >/dev/null 2>&1 & echo started' &
+    orion-lock run --max-run 2s --kill-after 1s sync sh -c 'setsid sleep 600 >/dev/null 2>&1 & echo started' 2>&1 &
     job=$!
     working[$job]=1
     while [[ -d /proc/$job && $(orion-lock status sync 2>&1) != *'left behind'* ]]; do sleep 0.02; done
