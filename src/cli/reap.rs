@@ -19,7 +19,8 @@ const EXITS: &str = "\
 Exit status:
   0    always: what was closed, what was kept and what did not work is in the output
 With --strict the real code of a problem comes through: 64 bad arguments, 69 a runner that
-did not answer or a close that did not work, 70 a bug of ours, 73 --keep-output not writable.
+did not answer or a close that did not work, 70 a bug of ours, 71 the system refused, 73 and
+74 --keep-output not writable.
 ";
 
 /// Close the terminals of finished runs, keep everything else, and wait for their processes to go.

@@ -36,6 +36,11 @@ impl Help {
         Self { text, subs, exits }
     }
 
+    /// Every code of ours that the exit status names, in a table or in a sentence.
+    pub(crate) fn codes(&self) -> BTreeSet<u8> {
+        codes_in(self.text.split("Exit status:").nth(1).unwrap_or_default())
+    }
+
     /// Options that may stand anywhere.
     pub(crate) fn globals(&self) -> Options {
         let mut globals = self.subs[0].options.clone();
@@ -47,6 +52,12 @@ impl Help {
     pub(crate) fn all(&self) -> Options {
         self.subs.iter().flat_map(|sub| sub.options.clone()).collect()
     }
+}
+
+/// The numbers in a text that are exit codes of ours.
+pub(crate) fn codes_in(text: &str) -> BTreeSet<u8> {
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+    numbers.filter(|code| matches!(code, 0 | 64..=78)).collect()
 }
 
 fn show(tool: &str, args: &[&str]) -> String {

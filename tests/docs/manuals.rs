@@ -1,6 +1,6 @@
 //! Every manual page against its program.
 
-use crate::help::{Help, Options};
+use crate::help::{Help, Options, codes_in};
 use crate::manual::Manual;
 use crate::support::{needs, run};
 use crate::{read, root, tools};
@@ -96,10 +96,8 @@ fn exit_codes_in_the_manuals_are_those_of_the_help() {
     assert_eq!(manual[..table.len()], table[..], "orion(7)");
     assert_eq!(manual[table.len()].0, "126, 127, 128+N", "orion(7)");
     for tool in tools() {
-        let help: BTreeSet<String> = Help::of(&tool).exits.iter().map(|exit| exit.0.to_string()).collect();
-        let manual = Manual::read(&format!("{tool}.1")).exits();
-        let numbers: BTreeSet<String> =
-            manual.iter().map(|exit| exit.0.clone()).filter(|code| code.parse::<u8>().is_ok()).collect();
+        let help = Help::of(&tool).codes();
+        let numbers = codes_in(&Manual::read(&format!("{tool}.1")).section("EXIT STATUS").join("\n"));
         assert_eq!(numbers, help, "man/{tool}.1 against {tool} --help");
     }
 }
