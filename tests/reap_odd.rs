@@ -37,7 +37,7 @@ fn names_and_titles_of_any_kind_neither_break_nor_match_too_much() {
     run(server.tmux_command().args(["set-option", "-p", "-t", &broken.id, "@orion_run"]).arg(bytes))
         .expect(0);
     for (pane, title) in
-        panes.iter().zip(["a|b", "'\"\\", "$(id)", "\u{202e}rtl", "#{pid}", "#(touch y)", "x", "", "t"])
+        panes.iter().zip(["a|b", "'\"\\", "$(id)", "\u{202e}rtl", "#{pid}", "##(touch y)", "x", "", "t"])
     {
         server.tmux(&["select-pane", "-t", &pane.id, "-T", title]);
     }

@@ -14,6 +14,7 @@ fn tools() -> Vec<Command> {
     let mut tools = vec![
         super::lock::Lock::command(),
         super::precheck::Precheck::command(),
+        super::reap::Reap::command(),
         super::lease::Lease::command(),
         super::reap::Reap::command(),
         super::claim::Claim::command(),
@@ -56,7 +57,8 @@ impl Value {
             "NAME" if arg.get_id() == "user" => Self::Users,
             "NAME" | "LOCK" if names_a_lock && tool != "orion-claim" => Self::Locks,
             "DIR" => Self::Directory,
-            "PATH" | "FILE" | "STORE" => Self::File,
+            "PATH" | "FILE" | "STORE" | "NAME|PATH" => Self::File,
+            "RUNNER" => Self::Words(["tmux", "orca", "command:"].map(str::to_owned).to_vec()),
             "CMD" => Self::Program,
             "RUNNER" => Self::Words(["tmux", "orca", "command:"].map(str::to_owned).to_vec()),
             "PID" | "WHO" => Self::Pid,
