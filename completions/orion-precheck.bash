@@ -40,7 +40,11 @@ _orion_precheck() {
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
-            *:--deadline | *:-E | *:--busy-code | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident)
+            *:--tmux-socket)
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                return
+                ;;
+            *:--deadline | *:-E | *:--busy-code | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--resident)
                 :
                 return
                 ;;

@@ -27,7 +27,11 @@ _orion_reap() {
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
-            *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident | *:--deadline)
+            *:--tmux-socket)
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                return
+                ;;
+            *:--automation | *:--idle | *:--settle | *:--idle-match | *:--resident | *:--deadline)
                 :
                 return
                 ;;

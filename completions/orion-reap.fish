@@ -47,7 +47,7 @@ complete -c orion-reap -n '__orion_reap_at any' -l idle -x -d 'A run must have b
 complete -c orion-reap -n '__orion_reap_at any' -l settle -x -d 'Wait this long for the processes of closed terminals to go'
 complete -c orion-reap -n '__orion_reap_at any' -l idle-match -x -d 'tmux: a pane without a mark is idle if one of its last lines matches'
 complete -c orion-reap -n '__orion_reap_at any' -l trust-screen -d 'Yes, believe what --idle-match sees on a screen'
-complete -c orion-reap -n '__orion_reap_at any' -l tmux-socket -x -d 'tmux: a server by socket name, or by path if it has a slash (repeat for more)'
+complete -c orion-reap -n '__orion_reap_at any' -l tmux-socket -r -F -d 'tmux: a server by socket name, or by path if it has a slash (repeat for more)'
 complete -c orion-reap -n '__orion_reap_at any' -l resident -x -d 'A process of this name belongs to an idle agent, an MCP server say (repeat for more)'
 complete -c orion-reap -n '__orion_reap_at any' -l close-newest -d 'Close also the newest terminal of an automation that reuses its session'
 complete -c orion-reap -n '__orion_reap_at any' -l keep-output -x -a '(__fish_complete_directories)' -d 'Save the text of each terminal here (mode 0600) before it is closed'

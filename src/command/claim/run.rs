@@ -22,7 +22,6 @@ use crate::os::signals::{self, FORWARDED, Mask, Queue};
 use crate::report::escape;
 use crate::verdict::ownership::Right;
 use nix::sys::signal::Signal;
-use serde_json::json;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
