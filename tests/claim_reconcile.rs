@@ -25,7 +25,8 @@ fn dead(board: &Board, key: &str) {
 #[track_caller]
 fn heals(board: &Board, key: &str, action: &str) -> Value {
     let planned = board.claim(&["reconcile", "--dry-run", "--json"]).json();
-    let planned = planned["tickets"].as_array().unwrap().iter().find(|row| row["key"] == key).cloned();
+    let planned =
+        planned["tickets"].as_array().expect("an array").iter().find(|row| row["key"] == key).cloned();
     assert_eq!(planned.map(|row| row["action"].clone()), Some(json!(action)), "planned");
     let row = board.row(key);
     assert_eq!((&row["action"], &row["outcome"]), (&json!(action), &json!("done")), "{row}");
@@ -43,7 +44,7 @@ fn keeps(board: &Board, key: &str, reason: &str) {
     let before = board.snapshot();
     let row = board.row(key);
     assert_eq!(row["outcome"], "kept", "{row}");
-    assert!(row["reason"].as_str().unwrap().contains(reason), "{row}");
+    assert!(row["reason"].as_str().expect("a reason").contains(reason), "{row}");
     assert_eq!(board.snapshot(), before);
 }
 
@@ -167,7 +168,7 @@ fn what_was_decided_before_a_death_is_done_after_it() {
         let board = Board::with(&["1"]);
         dead(&board, "1");
         board.edit_record("1", |record| {
-            record["attrs"]["handing"] = json!({"to": goal, "at": "2026-01-01T00:00:00Z"})
+            record["attrs"]["handing"] = json!({"to": goal, "at": "2026-01-01T00:00:00Z"});
         });
         heals(&board, "1", "move_to_ready");
         assert_eq!(board.all_labels("1"), [label]);

@@ -6,7 +6,6 @@ use super::failure::{Failure, Why};
 use crate::error::escape;
 use crate::model::ticket::Key;
 use crate::os::call::{self, NoAnswer};
-use std::ffi::OsStr;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -208,14 +207,6 @@ fn component(text: &str) -> String {
         }
     }
     out
-}
-
-/// Is there a git to use?
-#[cfg(test)]
-pub(crate) fn has_git() -> bool {
-    let mut command = Command::new(OsStr::new("git"));
-    command.arg("--version");
-    call::call(&mut command, Duration::from_secs(10)).is_ok_and(|answer| answer.status.success())
 }
 
 #[cfg(test)]

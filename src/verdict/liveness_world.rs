@@ -71,7 +71,7 @@ fn worlds() -> impl Strategy<Value = World> {
         if !same_time {
             host["time_ns"] = json!(4_026_531_999_u64);
         }
-        if (same_machine && !same_boot && rolled_back) || !same_machine || !same_time {
+        if !same_machine || !same_time || (!same_boot && rolled_back) {
             host["boottime_us"] = json!(9_000_000_000_u64);
         }
         if !machine_ids {

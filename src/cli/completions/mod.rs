@@ -60,7 +60,6 @@ impl Value {
             "PATH" | "FILE" | "STORE" | "NAME|PATH" => Self::File,
             "RUNNER" => Self::Words(["tmux", "orca", "command:"].map(str::to_owned).to_vec()),
             "CMD" => Self::Program,
-            "RUNNER" => Self::Words(["tmux", "orca", "command:"].map(str::to_owned).to_vec()),
             "PID" | "WHO" => Self::Pid,
             _ => Self::Free,
         }
@@ -104,7 +103,7 @@ struct Node {
     help: String,
     flags: Vec<Flag>,
     places: Vec<Place>,
-    subs: Vec<Node>,
+    subs: Vec<Self>,
 }
 
 impl Node {

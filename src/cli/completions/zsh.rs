@@ -22,7 +22,7 @@ pub(super) fn script(tool: &str, root: &Node) -> String {
         out.push_str(&arguments(sub, &name, "-s"));
         out.push_str("}\n\n");
     }
-    let _ = write!(out, "_{name}() {{\n");
+    let _ = writeln!(out, "_{name}() {{");
     if root.subs.is_empty() {
         out.push_str(&arguments(root, &name, "-s"));
     } else {

@@ -71,7 +71,7 @@ fn check_host(claims: &Claims, key: &Key, ticket: &Ticket, said: Option<&str>) -
         ticket.labels.iter().filter(|label| label.starts_with(&labels.host_prefix)).collect();
     let names = |host: &str| on_it.iter().any(|label| **label == labels.host(host));
     let shown: Vec<String> =
-        on_it.iter().map(|label| escape(label[labels.host_prefix.len()..].as_bytes(), 60)).collect();
+        on_it.iter().map(|label| escape(&label.as_bytes()[labels.host_prefix.len()..], 60)).collect();
     match said {
         Some(host) if !names(host) => Err(Error::usage(format!(
             "{key} is not held by machine {}, but by {}",

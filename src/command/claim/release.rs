@@ -20,7 +20,7 @@ pub(super) fn release(call: &Call, args: &Release) -> Result<Status, Error> {
     };
     match hand_over(&claims, &key, &name, &right, goal)? {
         Handed::Done => {
-            tell(&call.report, json!({"key": key.as_str(), "to": goal.as_str(), "released": true}))
+            tell(&call.report, json!({"key": key.as_str(), "to": goal.as_str(), "released": true}));
         }
         Handed::Before => {
             call.report.note(&format!("{key} was released before"));
