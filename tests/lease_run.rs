@@ -268,7 +268,9 @@ fn stuck_is_loud() {
     let stranger = scene.stranger("journal.db.resident.lock", &payload, "");
     let probe = scene.probe();
     assert_eq!(probe.code, 76);
-    for part in ["STUCK", &format!("pid {}", stranger.pid), "sleep", "6m", "UTC", "orion-lease takeover /"] {
+    for part in
+        ["STUCK", &format!("pid {}", stranger.pid), "sleep", "state S", "6m", "UTC", "orion-lease takeover /"]
+    {
         assert!(probe.out.contains(part), "{part}: {probe:?}");
     }
     assert_eq!(scene.call(["probe", "--up", "journal.db"]).code, 76);

@@ -1,6 +1,6 @@
 //! `probe`: who serves a store, said without taking part.
 
-use super::say::{Known, takeover_command};
+use super::say::Known;
 use crate::cli::lease::Probe;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -34,14 +34,14 @@ pub(super) fn probe(arguments: &Probe, report: &Report) -> Result<Status, Error>
                 "message": known.line(),
             });
             if known.is_stuck() {
-                object["advice"] = json!(takeover_command(&place.store));
+                object["advice"] = json!(known.takeover_command());
             }
             let exit = match (known.is_stuck(), arguments.up) {
                 (true, _) => Exit::Stuck,
                 (false, true) => Exit::Ok,
                 (false, false) => Exit::Skip,
             };
-            (exit, known.line(), object)
+            (exit, known.long_line(), object)
         }
     };
     object["store"] = json!(store);

@@ -1,7 +1,7 @@
 //! What people are told about a holder: one line for 3 am, and the object for `--json`.
 
 use crate::lease::look::{Look, show};
-use crate::lease::{Holder, Silence};
+use crate::lease::{Holder, STUCK_AFTER, Silence};
 use crate::model::duration;
 use crate::model::stamp::Stamp;
 use crate::model::time::WallTime;
@@ -17,11 +17,12 @@ pub(super) struct Known<'a> {
     pub(super) place: &'a StorePlace,
     pub(super) look: &'a Look,
     pub(super) holder: Holder,
+    stuck_after: Duration,
 }
 
 impl<'a> Known<'a> {
     pub(super) fn of(place: &'a StorePlace, look: &'a Look, stuck_after: Duration) -> Self {
-        Self { place, look, holder: Holder::of(look, stuck_after) }
+        Self { place, look, holder: Holder::of(look, stuck_after), stuck_after }
     }
 
     /// `pid 812 (server, uid 1000, surface wake)`, or why there is no name.
@@ -51,12 +52,13 @@ impl<'a> Known<'a> {
     }
 
     /// What the state letter means for somebody who waits.
-    fn state(&self) -> &'static str {
+    fn state(&self) -> String {
         match self.holder.state {
-            Some('T') => "; it is stopped (state T)",
-            Some('t') => "; it is being traced (state t)",
-            Some('D') => "; it waits in the kernel (state D)",
-            _ => "",
+            Some('T') => "; it is stopped (state T)".into(),
+            Some('t') => "; it is being traced (state t)".into(),
+            Some('D') => "; it waits in the kernel (state D)".into(),
+            Some(state) if self.is_stuck() => format!("; state {state}"),
+            _ => String::new(),
         }
     }
 
@@ -88,12 +90,29 @@ impl<'a> Known<'a> {
             String::new()
         };
         let (word, end) = if self.is_stuck() {
-            ("STUCK: ", format!("; if it must go: {}", takeover_command(&self.place.store)))
+            ("STUCK: ", format!("; if it must go: {}", self.takeover_command()))
         } else {
             ("", String::new())
         };
         let (who, since, ticks, state) = (self.who(), self.since(), self.ticks(), self.state());
         format!("{word}{store} is held{how} by {who}{since}{ticks}{state}{end}")
+    }
+
+    /// The line for a person who asked, with what `/proc` shows of the process.
+    pub(super) fn long_line(&self) -> String {
+        let shown = self.holder.pid.and_then(command_line);
+        let shown = shown.map_or_else(String::new, |shown| format!("; its command line: {shown}"));
+        format!("{}{shown}", self.line())
+    }
+
+    /// The exact line a person would run.
+    pub(super) fn takeover_command(&self) -> String {
+        let limit = if self.stuck_after == STUCK_AFTER {
+            String::new()
+        } else {
+            format!("--stuck-after {} ", duration::show(self.stuck_after))
+        };
+        format!("orion-lease takeover {limit}{}", quoted(&self.place.store))
     }
 
     pub(super) fn is_stuck(&self) -> bool {
@@ -176,11 +195,6 @@ fn command_line(pid: u32) -> Option<String> {
     Some(escape(&words.join(&b' '), 120))
 }
 
-/// The exact line a person would run.
-pub(super) fn takeover_command(store: &Path) -> String {
-    format!("orion-lease takeover {}", quoted(store))
-}
-
 /// A path as one word of a shell line.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
@@ -198,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_store_with_blanks_and_quotes_is_one_word() {
-        assert_eq!(takeover_command(Path::new("/srv/a.db")), "orion-lease takeover /srv/a.db");
-        assert_eq!(takeover_command(Path::new("/srv/my 'db'")), r"orion-lease takeover '/srv/my '\''db'\'''");
+        assert_eq!(quoted(Path::new("/srv/a.db")), "/srv/a.db");
+        assert_eq!(quoted(Path::new("/srv/my 'db'")), r"'/srv/my '\''db'\'''");
     }
 }
