@@ -15,8 +15,10 @@ use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How often to look for processes that were started meanwhile.
+/// How often to look whether it holds the lock still.
 const LOOK: Duration = Duration::from_millis(100);
+/// The rarest look for processes that were started meanwhile, which reads all of `/proc`.
+const SEARCH: Duration = Duration::from_secs(2);
 
 /// What is wanted of the holder with a token.
 #[derive(Clone, Copy, Debug)]
@@ -44,26 +46,41 @@ pub(super) enum Ended {
 /// Asks the holder to end and waits.
 ///
 /// # Errors
-/// NOPERM for another token, UNAVAILABLE where the owner cannot be judged, and what the system answers.
+/// UNAVAILABLE where the owner cannot be judged, and what the system answers.
 pub(super) fn end_holder(store: &Store, name: &LockName, wanted: &Wanted<'_>) -> Result<Ended, Error> {
-    let mut asked = Asked { store, name, wanted, processes: Vec::new(), supervisor: None, killed: false };
+    let mut asked = Asked {
+        store,
+        name,
+        wanted,
+        processes: Vec::new(),
+        supervisor: None,
+        killed: false,
+        pause: LOOK,
+        search_at: Instant::now(),
+    };
     loop {
         let judged = store.look(name);
-        let holds = judged.record().is_some_and(|it| it.token == wanted.token && it.released_at.is_none());
-        let live = match judged.state() {
-            State::Live(_) => holds,
-            State::Unknown(_) | State::Newer(_) => return Err(tell::refusal(store, name, &judged)),
-            State::Free | State::Dead | State::Corrupt(_) => false,
+        let live = match (judged.record(), judged.state()) {
+            (Some(record), _) if record.token != wanted.token || record.released_at.is_some() => false,
+            (_, State::Live(_)) => true,
+            (_, State::Unknown(_) | State::Newer(_)) => return Err(tell::refusal(store, name, &judged)),
+            (_, State::Free | State::Dead | State::Corrupt(_)) => false,
         };
-        asked.processes.retain(|fd| !fd.ended().unwrap_or(false));
+        let now = Instant::now();
+        if asked.forget_the_ended() {
+            // Somebody holds it whom we have not seen yet.
+            asked.search_at = now;
+        }
         if !live && (asked.processes.is_empty() || !wanted.all_ended) {
             return Ok(Ended::Yes);
         }
-        let now = Instant::now();
         let kill = wanted.kill_at.is_some_and(|at| now >= at);
-        if live {
+        let search = now >= asked.search_at || (kill && !asked.killed);
+        if live && search {
             asked.ask(&judged, kill)?;
-        } else if kill {
+            asked.search_at = now + asked.pause;
+            asked.pause = (asked.pause * 2).min(SEARCH);
+        } else if !live && kill {
             asked.kill_those_left()?;
         }
         if wanted.until.is_some_and(|until| now >= until) {
@@ -82,9 +99,19 @@ struct Asked<'a> {
     processes: Vec<PidFd>,
     supervisor: Option<PidFd>,
     killed: bool,
+    /// How long until the next search.
+    pause: Duration,
+    search_at: Instant,
 }
 
 impl Asked<'_> {
+    /// `true`: the last of them has just ended.
+    fn forget_the_ended(&mut self) -> bool {
+        let before = self.processes.len();
+        self.processes.retain(|fd| !fd.ended().unwrap_or(false));
+        before > 0 && self.processes.is_empty()
+    }
+
     /// TERM to those who were not asked yet, or KILL to everybody.
     fn ask(&mut self, judged: &Judged, kill: bool) -> Result<(), Error> {
         let Some(record) = judged.record() else { return Ok(()) };
@@ -116,9 +143,13 @@ impl Asked<'_> {
                 let rest = self.processes.iter().chain(&self.supervisor);
                 rest.for_each(|fd| note(fd, tree::kill(fd)));
             }
-        })?;
-        if !was_held {
-            return Ok(());
+        });
+        match was_held {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            // Somebody else's by now, as the next look will show.
+            Err(error) if error.kind() == Kind::NotOwner => return Ok(()),
+            Err(error) => return Err(error),
         }
         self.log(&newcomers, judged, if kill_now { "KILL" } else { "TERM" }, first || kill_now);
         self.killed |= kill_now;

@@ -74,7 +74,9 @@ fn line(event: &Event) -> String {
         about.push(format!("token {token}"));
     }
     if let Some(held) = event.held_s {
-        about.push(format!("after at most {}", duration::show(Duration::from_secs(held))));
+        // Without a status nobody stood by: the end was seen some time after it came.
+        let at_most = if event.status.is_none() { "at most " } else { "" };
+        about.push(format!("after {at_most}{}", duration::show(Duration::from_secs(held))));
     }
     if let Some(status) = event.status {
         about.push(format!("status {status}"));

@@ -7,7 +7,7 @@ use super::stop::PATIENCE;
 use super::wait::Taken;
 use crate::cli::lock::{Patience, Wait};
 use crate::command::store::{Outcome, Request, Store};
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::model::name::LockName;
 use crate::report::Report;
 use crate::verdict::liveness::State;
@@ -45,16 +45,14 @@ pub(super) fn replace(
         all_ended: false,
         by: &format!("asked by run --replace (pid {}, uid {})", me.pid, me.uid),
     };
-    match end_holder(store, name, &wanted) {
-        Ok(Ended::StillThere(judged, _)) => {
-            report.say(&format!("{name}: its holder was asked to end and has not; to kill it: orion-lock stop --kill-after 10s --token {token} {name}"));
-            return Ok(Taken::No(Box::new(judged), Relation::Stranger));
-        }
-        Ok(Ended::Yes) => {}
-        // Another token: somebody else was faster, and is not ours to ask.
-        Err(error) if error.kind() == Kind::NotOwner => {}
-        Err(error) => return Err(error),
+    if let Ended::StillThere(judged, _) = end_holder(store, name, &wanted)? {
+        report.say(&format!(
+            "{name}: its holder was asked to end and has not; to kill it: \
+             orion-lock stop --kill-after 10s --token {token} {name}"
+        ));
+        return Ok(Taken::No(Box::new(judged), Relation::Stranger));
     }
+    // Not ours to ask, should somebody else have been faster.
     Ok(match store.acquire(name, request)? {
         Outcome::Acquired(acquired) => Taken::Yes(acquired),
         Outcome::NotTaken(judged) => Taken::No(Box::new(judged), Relation::Stranger),

@@ -4,7 +4,7 @@
 use super::Call;
 use super::run::{cannot_run_status, command};
 use crate::cli::ending::Shim;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, reason};
 use crate::exit::Status;
 use crate::os::gate::Waiting;
 use crate::os::signals::Mask;
@@ -12,11 +12,13 @@ use std::os::unix::process::CommandExt;
 
 /// Does not return when all goes well.
 pub(super) fn shim(call: Call, args: &Shim) -> Result<Status, Error> {
-    let mask = Mask::parse(&args.mask);
-    let (Some(mask), Ok(mut waiting)) = (mask, Waiting::take_over(args.gate, args.answer)) else {
+    let Some(mask) = Mask::parse(&args.mask) else {
         return Err(Error::usage("this is what 'run --tree' starts; it is not for people")
             .hint("orion-lock run --tree NAME CMD [ARG...]"));
     };
+    let mut waiting = Waiting::take_over(args.gate, args.answer).map_err(|error| {
+        Error::new(Kind::System, format!("nothing was run: the pipe to the supervisor: {}", reason(&error)))
+    })?;
     if !waiting.is_opened() {
         return Err(Error::new(
             Kind::System,

@@ -140,12 +140,10 @@ fn now(store: &Store, name: &LockName, judged: &Judged, holder: Holder) -> Vec<S
             record.map_or(0, |record| record.token)
         ));
     }
-    if let Some(comm) =
-        record.and_then(|record| record.owners.first()).map(|owner| escape(owner.comm.as_bytes(), 40))
-        && let Some(pid) = pid
-        && let Ok(stat) = crate::os::proc::stat(pid)
-        && stat.comm != comm
-        && matches!(holder, Holder::Owner(_))
+    if let Holder::Owner(place) = holder
+        && let Some(owner) = record.and_then(|record| record.owners.get(place))
+        && let Ok(stat) = crate::os::proc::stat(owner.pid)
+        && escape(stat.comm.as_bytes(), 40) != escape(owner.comm.as_bytes(), 40)
     {
         lines.push(format!("  now called: {} (it may change its name)", escape(stat.comm.as_bytes(), 40)));
     }
