@@ -292,7 +292,7 @@ mod tests {
         #[test]
         fn no_bytes_crash_the_reader(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             if let Some(payload) = Payload::parse(&bytes) {
-                let _ = (payload.pid(), payload.last_tick(), payload.build(), payload.tick_stamp());
+                drop((payload.pid(), payload.last_tick(), payload.build(), payload.tick_stamp()));
             }
         }
     }
