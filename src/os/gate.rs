@@ -16,7 +16,8 @@ const GO: u8 = b'g';
 /// The supervisor's ends. Dropping it, also by dying, tells the shim that nothing may run.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    go: File,
+    /// Until it was opened.
+    go: Option<File>,
     answer: File,
 }
 
@@ -47,15 +48,19 @@ impl Gate {
         for end in [&shim_go, &shim_answer] {
             fcntl_setfd(end, FdFlags::empty())?;
         }
-        Ok((Self { go: go.into(), answer: answer.into() }, ShimEnds { go: shim_go, answer: shim_answer }))
+        Ok((
+            Self { go: Some(go.into()), answer: answer.into() },
+            ShimEnds { go: shim_go, answer: shim_answer },
+        ))
     }
 
-    /// Lets the shim become the command.
+    /// Lets the shim become the command, once. A shim that cannot be told so sees a supervisor that is gone:
+    /// nothing runs, and nobody waits for anybody.
     ///
     /// # Errors
     /// EPIPE: it has ended.
     pub(crate) fn open(&mut self) -> io::Result<()> {
-        self.go.write_all(&[GO])
+        self.go.take().map_or(Ok(()), |mut go| go.write_all(&[GO]))
     }
 
     /// What it answered; to be asked when the descriptor is readable, else it blocks.
