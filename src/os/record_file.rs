@@ -151,15 +151,15 @@ fn claim(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
 
 fn write_temp(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temp = temp_name(name);
-    let mut file = match dir.create(&temp) {
+    let made = match dir.create(&temp) {
         // Left by a kill. Removed and made anew: in a shared directory it may be another user's.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            dir.unlink(&temp)?;
-            dir.create(&temp)?
+            dir.unlink(&temp).and_then(|()| dir.create(&temp))
         }
-        other => other?,
+        other => other,
     };
-    file.write_all(bytes).inspect_err(|_| drop(dir.unlink(&temp)))
+    // Also when it was made and only its mode could not be seen.
+    made.and_then(|mut file| file.write_all(bytes)).inspect_err(|_| drop(dir.unlink(&temp)))
 }
 
 /// Names of all records in the directory, unsorted.
