@@ -79,12 +79,12 @@ fn rounds(quick: usize) -> usize {
 
 #[test]
 fn one_winner_in_every_round_of_8() {
-    over_a_dead_owner(rounds(1_000), 8);
+    over_a_dead_owner(rounds(2_000), 8);
 }
 
 #[test]
 fn one_winner_in_every_round_of_32() {
-    over_a_dead_owner(rounds(150), 32);
+    over_a_dead_owner(rounds(500), 32);
 }
 
 #[test]

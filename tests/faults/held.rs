@@ -68,6 +68,7 @@ fn everywhere(step: Step) {
         world.is_tidy(&what, fault);
         script.kill();
         world.is_sound(&what);
+        world.was_hit()
     };
     try_all(&format!("{step:?}, killed"), &kills(&points), one);
     try_all(&format!("{step:?}, failing"), &failures(&points), one);

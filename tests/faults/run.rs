@@ -2,7 +2,7 @@
 
 use crate::points::{Fault, failures, kills};
 use crate::support::{Done, needs, run};
-use crate::world::{Before, CODES, World, points, try_all};
+use crate::world::{Before, CODES, HANGS, World, points, try_all};
 
 /// The command says who it is and what the record says, with nothing but builtins of its shell.
 const RUN: [&str; 5] =
@@ -23,11 +23,12 @@ fn ran(done: &Done, last: u64, what: &str) -> bool {
     true
 }
 
-/// One point: what the call came to, and whether its command ran.
-fn one(fault: &Fault, before: Before) {
+/// One point; whether it was hit.
+fn one(fault: &Fault, before: Before) -> bool {
     let mut world = World::new(before);
     let done = run(&mut world.traced(&["-e", &fault.inject()], "orion-lock", &RUN));
     let what = format!("run over {before:?}: {fault}");
+    assert_ne!(done.code, HANGS, "{what}: hangs: {done:?}");
     let ran = ran(&done, world.last, &what);
     if !fault.is_kill() {
         let injected = world.trace().lines().find(|line| line.contains("(INJECTED)")).map(str::to_owned);
@@ -48,6 +49,7 @@ fn one(fault: &Fault, before: Before) {
         assert_eq!(ran, done.code == 0, "{what}: {done:?}");
     }
     world.is_sound(&what);
+    world.was_hit()
 }
 
 fn everywhere(before: Before) {

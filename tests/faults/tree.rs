@@ -3,14 +3,15 @@
 
 use crate::points::{Fault, failures, kills, points_in};
 use crate::support::{needs, run};
-use crate::world::{Before, CODES, World, points, try_all};
+use crate::world::{Before, CODES, HANGS, World, points, try_all};
 
 const TREE: [&str; 6] = ["run", "--tree", "sync", "sh", "-c", "echo ran"];
 
-fn one(fault: &Fault, before: Before) {
+fn one(fault: &Fault, before: Before) -> bool {
     let mut world = World::new(before);
     let done = run(&mut world.traced(&["-e", &fault.inject()], "orion-lock", &TREE));
     let what = format!("run --tree over {before:?}: {fault}");
+    assert_ne!(done.code, HANGS, "{what}: hangs: {done:?}");
     let ran = done.stdout.contains("ran");
     assert!(done.code != 0 || ran, "{what}: 0, and nothing ran: {done:?}");
     if !fault.is_kill() {
@@ -25,6 +26,7 @@ fn one(fault: &Fault, before: Before) {
     }
     // strace ends with the last of them, so nobody is left who could hold it.
     world.is_sound(&what);
+    world.was_hit()
 }
 
 #[test]
@@ -71,7 +73,10 @@ fn a_shim_killed_or_failing_anywhere_runs_nothing_unless_let_go() {
             let ran = done.stdout.contains("ran");
             assert!(!ran || gate == OPENED, "{what}: ran without a lock: {done:?}");
             assert_eq!(ran, done.code == 0, "{what}: {done:?}");
+            let usage = done.code == 64;
+            assert!(!usage, "{what}: the system's fault, and a person is blamed: {done:?}");
             assert!(!done.stderr.contains("a bug"), "{what}: {done:?}");
+            world.was_hit()
         };
         try_all(&format!("shim at {gate}, killed"), &kills(&points), one);
         try_all(&format!("shim at {gate}, failing"), &failures(&points), one);

@@ -22,6 +22,9 @@ pub(crate) struct World {
     pub(crate) last: u64,
 }
 
+/// What timeout(1) says of a call that hangs.
+pub(crate) const HANGS: i32 = 124;
+
 /// Exit codes that are ours; 126 and 127 say that the command could not be run.
 pub(crate) const CODES: [i32; 9] = [0, 65, 69, 71, 73, 74, 78, 126, 127];
 
@@ -51,14 +54,24 @@ impl World {
 
     /// The command under strace, with its injection; what strace itself says goes to a file.
     pub(crate) fn traced(&self, options: &[&str], program: &str, args: &[&str]) -> Command {
-        let mut command = self.tool.command("strace");
-        command.args(["-f", "-qq", "-o"]).arg(self.tool.path("trace")).args(options);
+        // Its own process group, so that no hang outlives it.
+        let mut command = self.tool.command("timeout");
+        command
+            .args(["-k", "1", "60", "strace", "-f", "-qq", "-o"])
+            .arg(self.tool.path("trace"))
+            .args(options);
         command.arg(bin(program)).args(args);
         command
     }
 
     pub(crate) fn trace(&self) -> String {
         std::fs::read_to_string(self.tool.path("trace")).unwrap_or_default()
+    }
+
+    /// Whether the fault happened: a run is not always the same to the last call.
+    pub(crate) fn was_hit(&self) -> bool {
+        let trace = self.trace();
+        trace.contains("(INJECTED)") || trace.contains("killed by SIGKILL")
     }
 
     /// After an error nothing of ours lies about; a kill may leave the one fixed temp file.
@@ -90,33 +103,39 @@ pub(crate) fn points(before: Before, program: &str, args: &[&str]) -> Vec<Point>
 /// So many of each kind in the quick form.
 const QUICK: usize = 24;
 
-/// Tries `work` on every fault (or on some, evenly spread), on a few threads, and says how many.
-pub(crate) fn try_all(what: &str, all: &[Fault], work: impl Fn(&Fault) + Sync) {
+/// Tries `work` on every fault (or on some, evenly spread), on a few threads, and says how many; `work` says
+/// whether the fault happened.
+pub(crate) fn try_all(what: &str, all: &[Fault], work: impl Fn(&Fault) -> bool + Sync) {
     let torture = std::env::var_os("ORION_TORTURE").is_some();
     let step = if torture { 1 } else { all.len().div_ceil(QUICK) };
     // Others on every run of the suite, so that all are seen over time.
     let start = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_micros());
     let chosen: Vec<&Fault> = all.iter().skip(start as usize % step).step_by(step).collect();
     let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
+    let (hits, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(fault) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(fault)));
-                    if let Err(panic) = tried {
-                        let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-                        failures.lock().expect("no panic").push(text);
+                    match tried {
+                        Ok(hit) => drop(hits.fetch_add(usize::from(hit), Ordering::Relaxed)),
+                        Err(panic) => {
+                            let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+                            failures.lock().expect("no panic").push(text);
+                        }
                     }
                 }
             });
         }
     });
     let failures = failures.into_inner().expect("no panic");
-    support::say(&format!("faults: {} of {} points tried: {what}", chosen.len(), all.len()));
+    let hits = hits.into_inner() + failures.len();
+    support::say(&format!("faults: {hits} of {} points tried: {what}", all.len()));
     let mut text = String::new();
     for failure in &failures {
         writeln!(text, "{failure}").expect("a string");
     }
+    assert!(hits * 2 > chosen.len(), "{what}: only {hits} of {} faults happened", chosen.len());
     assert!(failures.is_empty(), "{what}: {} of {} points failed:\n{text}", failures.len(), chosen.len());
 }
