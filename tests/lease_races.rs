@@ -1,6 +1,8 @@
 //! Many at once: one role, many candidates, probes beside them, and readers of a
 //! payload that is being written.
 
+#![expect(clippy::print_stdout, clippy::disallowed_macros, reason = "said to whoever runs the tests")]
+
 mod lease_kit;
 
 use lease_kit::{Actor, Scene, monotonic_us};

@@ -2,7 +2,7 @@
 
 mod lease_kit;
 
-use lease_kit::{Actor, Owned, Scene, is_gone, send, state, tick_fields, until};
+use lease_kit::{Owned, Scene, is_gone, send, state, tick_fields, until};
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -15,13 +15,6 @@ fn build_file(scene: &Scene) {
     fs::write(scene.path("build"), "0123456789").expect("file");
     let touched = Command::new("touch").args(["-d", OURS]).arg(scene.path("build")).status();
     assert!(touched.expect("touch").success());
-}
-
-/// Waits until a holder's signals are as its script says: exec keeps what is ignored.
-fn settled(actor: &Actor) {
-    until("it sleeps", || {
-        fs::read_to_string(format!("/proc/{}/comm", actor.pid)).is_ok_and(|comm| comm == "sleep\n")
-    });
 }
 
 #[test]
@@ -41,7 +34,6 @@ fn the_matrix() {
                 let comma = if tick_fields.is_empty() { "" } else { "," };
                 let payload = format!("{{\"pid\":PID{comma}{tick_fields}{build_field}}}");
                 let holder = scene.stranger(LOCK, &payload, before);
-                settled(&holder);
                 let cell = format!("{tick}, {build}, {temper}");
                 let words = [
                     "--takeover",
@@ -124,7 +116,6 @@ fn takeover_leaves_the_role_free() {
 fn a_stopped_holder_is_said_to_be_stopped_and_killed_only_when_asked() {
     let scene = Scene::new();
     let holder = scene.stranger(LOCK, &format!("{{\"pid\":PID,{}}}", tick_fields(400)), "");
-    settled(&holder);
     send("STOP", holder.pid);
     until("it is stopped", || state(holder.pid) == Some('T'));
     let answer = scene.call(["takeover", "-w", "100ms", "journal.db"]);
@@ -230,7 +221,7 @@ fn a_waiter_that_is_faster_than_the_takeover_is_no_failure() {
     let mut heir = scene.lease(["run", "-w", "forever", "journal.db", "bash", "-c", "echo $$; read line"]);
     heir.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut heir = heir.spawn().expect("waiter");
-    until("it waits", || fs::read_to_string("/proc/locks").is_ok_and(|text| text.contains("->")));
+    lease_kit::until_it_blocks(heir.id());
     let answer = scene.call(["takeover", "journal.db"]);
     assert_eq!(answer.code, 0, "{answer:?}");
     assert!(is_gone(holder.pid));

@@ -1,6 +1,8 @@
 //! A resident in a terminal: Ctrl-C once, Ctrl-Z and fg, reading, and scripts that
 //! call it. The terminal is script(1)'s; a job-control shell runs in it.
 
+#![expect(clippy::print_stdout, clippy::disallowed_macros, reason = "said to whoever runs the tests")]
+
 mod lease_kit;
 
 use lease_kit::{LONG, Scene, nap};

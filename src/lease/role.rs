@@ -2,7 +2,7 @@
 
 use super::look::{self, Look, Sight, Which, show};
 use crate::error::{Error, Kind};
-use crate::model::lease::{Build, Introduction, Payload};
+use crate::model::lease::{Build, Introduction, MAX_PAYLOAD, Payload};
 use crate::model::stamp::Stamp;
 use crate::os::dir::Opened;
 use crate::os::flock::{self, Mode};
@@ -125,7 +125,13 @@ impl Role {
             store: place.store.to_str(),
             build: by.build.as_ref(),
         });
-        store::write_payload(&self.file, &payload.to_bytes()).map_err(|error| lock_error(place, &error))
+        let bytes = payload.to_bytes();
+        if bytes.len() > MAX_PAYLOAD {
+            return Err(Error::usage(
+                "surface, revision and path together are longer than a payload (16 KiB)",
+            ));
+        }
+        store::write_payload(&self.file, &bytes).map_err(|error| lock_error(place, &error))
     }
 
     /// Is the lock file still the one at its path?

@@ -142,9 +142,7 @@ impl<'a> Siege<'a> {
                         }
                         signal(&process, Signal::TERM)?;
                         let at = Instant::now();
-                        if let Some(end) = self.end.as_mut() {
-                            *end = (*end).max(at + self.policy.grace);
-                        }
+                        self.wait_at_least(self.policy.grace);
                         self.asked = Some(Asked { process, reason, at, killed: false });
                         return Ok(());
                     }
@@ -161,10 +159,8 @@ impl<'a> Siege<'a> {
                 };
                 self.kept = Some(match second_look {
                     Some(left) => {
-                        if left <= self.policy.second_look
-                            && let Some(end) = self.end.as_mut()
-                        {
-                            *end = (*end).max(Instant::now() + left + GLANCE);
+                        if left <= self.policy.second_look {
+                            self.wait_at_least(left.saturating_add(GLANCE));
                         }
                         format!("{why}; the same tick seen {} from now would prove it", duration::show(left))
                     }
@@ -184,6 +180,11 @@ impl<'a> Siege<'a> {
                 format!("pid {pid} could not be opened for signalling; nothing was signalled"),
             )),
         }
+    }
+
+    /// A time so far off that the clock cannot hold it is for ever.
+    fn wait_at_least(&mut self, time: Duration) {
+        self.end = self.end.zip(Instant::now().checked_add(time)).map(|(end, later)| end.max(later));
     }
 
     fn still_there(&self, asked: &Asked) -> Error {

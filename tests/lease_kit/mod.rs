@@ -86,7 +86,11 @@ impl Scene {
         );
         let mut command = Command::new("bash");
         command.args(["-c", &script, "stranger", payload]).current_dir(self.dir.path()).process_group(0);
-        Actor::start(&mut command)
+        let actor = Actor::start(&mut command);
+        until("it sleeps", || {
+            fs::read_to_string(format!("/proc/{}/comm", actor.pid)).is_ok_and(|comm| comm == "sleep\n")
+        });
+        actor
     }
 }
 
@@ -212,6 +216,13 @@ impl Drop for Owned {
 pub(crate) fn send(signal: &str, pid: u32) {
     let status = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
     assert!(status.expect("kill").success(), "kill -{signal} {pid}");
+}
+
+/// Waits until a waiter blocks: in a helper thread, which is its second.
+pub(crate) fn until_it_blocks(waiter: u32) {
+    until("it blocks on the lock", || {
+        fs::read_dir(format!("/proc/{waiter}/task")).is_ok_and(|tasks| tasks.count() > 1)
+    });
 }
 
 /// The state letter of a process; `None` when it is gone.
