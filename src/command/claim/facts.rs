@@ -13,6 +13,7 @@ use crate::os::{clock, event_file};
 use crate::report::escape;
 use crate::tracker::Failure;
 use crate::verdict::arbitrate::{self, Gate, Order};
+use crate::verdict::gated::queued_over;
 use crate::verdict::liveness;
 use crate::verdict::reconcile::{
     Claim, Facts, Holder, Judgement, Mark, RecordFacts, State, TicketFacts, judge,
@@ -203,6 +204,9 @@ fn unrecorded(
         arbitrate::Mark::Ours(id) => Some(id),
         arbitrate::Mark::Requeued if attrs.arbiter() == Some(Arbiter::CommentOrder) => {
             uncontested(claims, key, events)?
+        }
+        arbitrate::Mark::Requeued if attrs.arbiter() == Some(Arbiter::LabelGate) => {
+            since.and_then(|gate| queued_over(events, &labels.queue, &labels.working, &gate))
         }
         _ => None,
     })

@@ -66,7 +66,7 @@ pub(super) fn hand_over(
     }
     claims.log_stage(key, goal.as_str(), token);
     let ticket = claims.tracker.ticket(key)?;
-    match swap_to(claims, key, &ticket, Some(goal), attrs.mark())? {
+    match move_to(claims, key, &ticket, goal, attrs.mark())? {
         Swapped::Done(_) => {}
         Swapped::Changed(why) if !is_there(claims, key, goal, &attrs)? => return not_ours(why),
         Swapped::Changed(_) => {}
@@ -81,6 +81,31 @@ pub(super) fn hand_over(
     give_ref_back(claims, key, &attrs);
     claims.close(name, token, goal.as_str())?;
     Ok(Handed::Done)
+}
+
+/// As [`swap_to`] with a goal. Where a tracker needs two writes and acknowledged the
+/// first one without doing it, the ticket is left without any label: then the goal's
+/// is put on again, as long as nobody else's is there.
+pub(super) fn move_to(
+    claims: &Claims,
+    key: &Key,
+    ticket: &Ticket,
+    goal: Goal,
+    mark: Option<EventId>,
+) -> Result<Swapped, Failure> {
+    let swapped = swap_to(claims, key, ticket, Some(goal), mark.clone())?;
+    let Swapped::Unconfirmed(why) = swapped else { return Ok(swapped) };
+    let labels = &claims.settings.labels;
+    let expect = Expect {
+        lacks: labels.managed().map(str::to_owned).to_vec(),
+        open: Some(true),
+        mark: mark.map(|id| (labels.working.clone(), id)),
+        ..Expect::default()
+    };
+    match claims.tracker.swap(key, &Swap { add: vec![label(claims, goal)], expect, ..Swap::default() }) {
+        Ok(Swapped::Done(mark)) => Ok(Swapped::Done(mark)),
+        _ => Ok(Swapped::Unconfirmed(why)),
+    }
 }
 
 /// Working and decoration off, the goal's label on, while the lock is still ours.

@@ -6,11 +6,12 @@ use crate::error::{Error, Kind};
 use crate::model::claim::Phase;
 use crate::model::duration;
 use crate::model::marker::Marker;
-use crate::model::ticket::{EventId, Expect, Swap, Swapped, Taken};
+use crate::model::ticket::{Event, EventId, Expect, Swap, Swapped, Taken};
 use crate::os::clock;
 use crate::report::escape;
 use crate::tracker::git_ref::Pushed;
 use crate::verdict::arbitrate::{self, Gate, Order};
+use crate::verdict::gated::queued_over;
 use serde_json::json;
 use std::time::Duration;
 
@@ -81,6 +82,21 @@ impl Attempt<'_> {
     fn went_on(&self) -> bool {
         let labels = &self.claims.settings.labels;
         self.now().is_ok_and(|now| now.closed || labels.managed().iter().any(|label| now.has(label)))
+    }
+
+    /// A person queued the ticket again between our gate and our working label: that
+    /// person is right, and our label goes.
+    pub(super) fn queued_over(&self, events: &[Event], gate: Option<&EventId>) -> End {
+        let why = "somebody queued it again meanwhile";
+        let labels = &self.claims.settings.labels;
+        let ours = gate.and_then(|gate| queued_over(events, &labels.queue, &labels.working, gate));
+        let Some(mark) = ours else { return End::Open(self.unclear(why)) };
+        let expect = Expect { mark: Some((labels.working.clone(), mark)), ..Expect::default() };
+        let swap = Swap { remove: vec![labels.working.clone()], expect, ..Swap::default() };
+        match self.claims.tracker.swap(self.key, &swap) {
+            Ok(Swapped::Done(_) | Swapped::Changed(_)) => End::Lost(why.to_owned()),
+            _ => End::Open(self.unclear(why)),
+        }
     }
 
     /// Puts the queue label back, if nobody touched it since.

@@ -2,7 +2,7 @@
 //! healed; whatever cannot be told is kept and said.
 
 use super::facts::view;
-use super::repair::{Healed, Outcome, failed, heal_key};
+use super::repair::{Healed, Outcome, failed, forget, heal_key};
 use super::{Call, Claims, attrs, name_of};
 use crate::cli::claim::Reconcile;
 use crate::command::store::Judged;
@@ -180,7 +180,7 @@ fn of_record(claims: &Claims, key: &Key, judged: &Judged, dry_run: bool) -> Resu
             let judgement = unread(key, &failure);
             let dead = failure.why() == Why::NoTicket && judged.state() == &State::Dead;
             return Ok(Some(if dead && !dry_run {
-                heal_key(claims, key).unwrap_or_else(|error| failed(&judgement, &error))
+                forget(claims, key, &failure).unwrap_or_else(|error| failed(&judgement, &error))
             } else {
                 Healed::of(&judgement, Outcome::Kept)
             }));

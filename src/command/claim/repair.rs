@@ -2,14 +2,14 @@
 //! machine, with everything read again right before the write.
 
 use super::facts::{View, boot, view};
-use super::hand_over::{give_ref_back, swap_to};
+use super::hand_over::{give_ref_back, move_to, swap_to};
 use super::{Claims, name_of};
 use crate::error::{Error, Kind};
 use crate::model::claim::{ASIDE, DIED, Deaths, Goal, LOST, Phase};
 use crate::model::name::LockName;
 use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
 use crate::os::event_file;
-use crate::tracker::{Failure, Why};
+use crate::tracker::Failure;
 use crate::verdict::arbitrate;
 use crate::verdict::liveness;
 use crate::verdict::ownership::Right;
@@ -92,24 +92,43 @@ pub(super) fn heal(claims: &Claims, key: &Key, name: &LockName) -> Result<Healed
     let healer = event_file::healer(claims.store.shelf(), key.as_str(), PATIENCE)
         .map_err(|error| Error::io(&format!("{}/{key}.heal", claims.store.path().display()), &error))?;
     let Some(_healer) = healer else { return Ok(Healed::kept("another process is at it")) };
-    let ticket = match claims.tracker.ticket(key) {
-        Err(failure) if failure.why() == Why::NoTicket => return gone(claims, name, &failure),
-        other => other?,
-    };
+    let ticket = claims.tracker.ticket(key)?;
     let events = claims.tracker.events(key)?;
     // Last of all, so that "now" is later than the record.
     let judged = claims.store.look(name);
     let view = view(claims, key, &judged, &ticket, Some(&events))?;
     let outcome = act(claims, key, name, &ticket, &view)?;
-    Ok(Healed::of(&view.judgement, outcome))
+    let mut healed = Healed::of(&view.judgement, outcome);
+    if healed.action == Action::SetAside && half_written(claims, &ticket, &view) {
+        healed.report = true;
+        healed
+            .reason
+            .push_str("; it has no label of ours left; if it belongs in the queue: orion-claim free --yes ");
+        healed.reason.push_str(key.as_str());
+    }
+    Ok(healed)
 }
 
-/// A ticket that does not exist any more.
-fn gone(claims: &Claims, name: &LockName, failure: &Failure) -> Result<Healed, Error> {
-    let judged = claims.store.look(name);
+/// Did we begin to move it, and is it nowhere now? Only a tracker that acknowledges and
+/// does nothing, twice, or a person comes to that.
+fn half_written(claims: &Claims, ticket: &Ticket, view: &View) -> bool {
+    let begun = view.attrs.handing.is_some()
+        || view.attrs.deaths.as_ref().zip(view.record.as_ref()).is_some_and(|(d, r)| d.token == r.token);
+    let nowhere = !claims.settings.labels.managed().iter().any(|label| ticket.has(label));
+    begun && nowhere && !ticket.closed
+}
+
+/// A ticket that is in no list and cannot be found either: the record of a dead run of
+/// it is set aside.
+///
+/// # Errors
+/// What our own files answer.
+pub(super) fn forget(claims: &Claims, key: &Key, failure: &Failure) -> Result<Healed, Error> {
+    let name = name_of(key)?;
+    let judged = claims.store.look(&name);
     match (judged.state(), judged.record()) {
         (liveness::State::Dead, Some(record)) => {
-            claims.close(name, record.token, ASIDE)?;
+            claims.close(&name, record.token, ASIDE)?;
             let reason = format!("its run ended, and {failure}");
             Ok(Healed { action: Action::SetAside, report: true, reason, outcome: Outcome::Done })
         }
@@ -135,14 +154,14 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
         }
         Action::MoveToReady => {
             let goal = view.attrs.handing.as_ref().map_or(Goal::Ready, |handing| handing.to);
-            let swapped = swap_to(claims, key, ticket, Some(goal), view.mark.clone())?;
+            let swapped = move_to(claims, key, ticket, goal, view.mark.clone())?;
             return settle(claims, key, view, swapped, || end(goal.as_str()));
         }
         Action::FinishHandOver => swap_to(claims, key, ticket, None, view.mark.clone())?,
         Action::Requeue | Action::Fail => {
             count_death(claims, name, view)?;
             let goal = if view.judgement.action == Action::Fail { Goal::Failed } else { Goal::Queue };
-            let swapped = swap_to(claims, key, ticket, Some(goal), view.mark.clone())?;
+            let swapped = move_to(claims, key, ticket, goal, view.mark.clone())?;
             return settle(claims, key, view, swapped, || end(DIED));
         }
         Action::UndoGate => undo_gate(claims, key)?,

@@ -255,14 +255,16 @@ impl Attempt<'_> {
                 arbitrate::Mark::Ours(id) => Some(Ok(id)),
                 arbitrate::Mark::Requeued => Some(match uncontested(self.claims, self.key, &events)? {
                     Some(id) => Ok(id),
-                    None => Err("somebody queued it again meanwhile".to_owned()),
+                    None => Err(self.queued_over(&events, since)),
                 }),
-                arbitrate::Mark::Several(times) => Some(Err(format!("{working} was put on {times} times"))),
+                arbitrate::Mark::Several(times) => {
+                    Some(Err(End::Open(self.unclear(&format!("{working} was put on {times} times")))))
+                }
             })
         });
         match found {
             Ok(Some(Ok(id))) => Ok(Some(id)),
-            Ok(Some(Err(why))) => Err(End::Open(self.unclear(&why))),
+            Ok(Some(Err(end))) => Err(end),
             Ok(None) => Err(End::Open(self.unclear(&format!("its events do not show {working}")))),
             Err(failure) => Err(End::Open(self.unclear(&failure.to_string()))),
         }
