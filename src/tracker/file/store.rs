@@ -226,9 +226,12 @@ fn finish_note(paths: &Paths, key: &Key, guard: &File) -> Result<(), Failure> {
     if bytes.is_empty() {
         return Ok(());
     }
-    // A note that does not parse was torn while it was written: nothing had happened yet.
-    if let Ok(note) = serde_json::from_slice::<Note>(&bytes) {
-        let mut state = read(paths, key)?;
+    // A note that does not parse was torn while it was written, and one without any of its lines
+    // in the history was not begun: readers have seen the ticket as it was, so that is what it is.
+    let mut state = read(paths, key)?;
+    if let Ok(note) = serde_json::from_slice::<Note>(&bytes)
+        && note.lines.iter().any(|line| state.history.has(line))
+    {
         let lost: Vec<Line> = note.lines.iter().filter(|line| !state.history.has(line)).cloned().collect();
         if !lost.is_empty() {
             let bytes = state.history.bytes(&lost);
