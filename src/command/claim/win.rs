@@ -72,7 +72,13 @@ pub(super) struct Attempt<'a> {
 /// # Errors
 /// SKIP kinds when somebody else has it or it is not in the queue, UNAVAILABLE kinds when nobody can tell.
 pub(super) fn claim(claims: &Claims, wish: &Wish<'_>) -> Result<Won, Error> {
-    let ticket = claims.tracker.ticket(wish.key)?;
+    let mut ticket = claims.tracker.ticket(wish.key)?;
+    if !claims.settings.labels.in_queue(&ticket) && claims.store.look(wish.name).state() == &State::Dead {
+        // A dead run of ours may be all that keeps it out of the queue.
+        let healed = repair::heal(claims, wish.key, wish.name)?;
+        claims.report.say(&healed.line(wish.key));
+        ticket = claims.tracker.ticket(wish.key)?;
+    }
     if !claims.settings.labels.in_queue(&ticket) {
         return Err(not_queued(claims, wish, &ticket));
     }
