@@ -77,7 +77,6 @@ impl Tmux {
     fn terminal(&self, row: &Row, named: &[String], own: &Own) -> Terminal {
         let (stat, belongs) = bearer(row, named);
         let mine = matches!(belongs, Belongs::Named(_));
-        let leader = if mine { process::identify(row.pane_pid).ok() } else { None };
         let tty = stat.as_ref().map(|stat| stat.tty_nr);
         Terminal {
             id: row.pane.clone(),
@@ -87,7 +86,7 @@ impl Tmux {
             started: stat.as_ref().map(|stat| session::started(stat.start_ticks)),
             output: if mine { output(row, tty) } else { Output::default() },
             idle: self.idle(row),
-            leader,
+            leader: None,
             tty,
             belongs,
             newest_of_reuse: false,
@@ -254,6 +253,20 @@ impl Runner for Tmux {
             Ok(answer) => Idle::Unreadable(first_line(&answer.stderr)),
             Err(fault) => Idle::Unreadable(fault.text()),
         };
+    }
+
+    /// Only for those that could be closed: identifying a process is most of what a pane costs.
+    fn map_processes(&mut self, terminals: &mut [&mut Terminal]) {
+        for terminal in terminals {
+            let Some(row) = self.rows.get(&terminal.id) else { continue };
+            let start = list::tag(&row.run).map(|tag| tag.start_ticks);
+            match process::identify(row.pane_pid) {
+                Ok(identity) if Some(identity.start_ticks) == start => terminal.leader = Some(identity),
+                _ => {
+                    terminal.belongs = Belongs::NotItsOwn("its first process went while we looked".to_owned())
+                }
+            }
+        }
     }
 
     /// The kill itself compares everything else; what a format cannot tell is whether
