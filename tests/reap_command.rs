@@ -245,6 +245,37 @@ fn it_ends_with_0_whatever_is_wrong_with_the_call() {
 }
 
 #[test]
+fn a_reader_that_does_not_read_costs_the_deadline_and_no_more() {
+    let tool = Tool::new();
+    let path = program(&tool, "cat list.json");
+    // More lines than a pipe holds.
+    let one = |n: u32| format!("{{\"id\":\"{n}\",\"title\":\"{}\"}}", "x".repeat(150));
+    let list = format!("{{\"terminals\":[{}]}}", (0..2000).map(one).collect::<Vec<_>>().join(","));
+    std::fs::write(tool.path("list.json"), list).unwrap();
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    let mut command = reaper(&tool, &path, &["--deadline", "2s"]);
+    command.stdout(write.try_clone().unwrap()).stderr(write);
+    let begin = Instant::now();
+    let mut child = command.spawn().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    drop(read);
+}
+
+#[test]
+fn closes_are_in_the_log_of_the_state_directory() {
+    let tool = Tool::new();
+    tool.lock(&["run", "nightly", "true"]).expect(0);
+    let path = program(&tool, ANSWERS);
+    let list = format!("{{\"terminals\":[{}]}}", terminal(1, "").replace("\"pid\":1,", ""));
+    set(&tool, &list, "{\"idle\":true}", "echo '{\"terminals\":[]}' >list.json; echo '{\"closed\":true}'");
+    run(&mut reaper(&tool, &path, &[])).expect(0).prints("closed 1");
+    let log = std::fs::read_to_string(tool.dir().join("log/_reap.jsonl")).unwrap();
+    assert!(log.contains("\"event\":\"closed\"") && log.contains("nightly"), "{log}");
+}
+
+#[test]
 fn few_descriptors_and_no_processes_keep_and_say_so() {
     let tool = Tool::new();
     let path = program(&tool, "echo '{\"terminals\":[]}'");

@@ -26,7 +26,7 @@ fn names_and_titles_of_any_kind_neither_break_nor_match_too_much() {
         "a,b}c#d",
         "tab\there",
         "new\nline",
-        "rtl\u{202e}",
+        "rtl\u{202e} 100%Y",
         "é",
         "-rf",
     ];

@@ -6,8 +6,10 @@
 mod reap_support;
 mod support;
 
-use reap_support::{IDLE, Server, is_gone, now, start_ticks};
+use reap_support::{IDLE, Outcome, Server, is_gone, now, start_ticks};
 use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use support::{KillOnDrop, eventually, needs, run};
 
 #[test]
@@ -198,37 +200,60 @@ fn output_after_the_mark_makes_it_stale() {
     assert_eq!(outcome.fate(&sleeps.id), "closed", "{}", outcome.0);
 }
 
+/// A script that waits for a word, runs the reaper, and leaves its output in a file.
+fn reaper_script(server: &Server) -> (PathBuf, PathBuf, PathBuf) {
+    let (go, out, script) = (server.tool.path("go"), server.tool.path("out"), server.tool.path("inside.sh"));
+    run(Command::new("mkfifo").arg(&go)).expect(0);
+    let reaper = server.reaper(&["--json", "--automation", "nightly"]);
+    let args: Vec<String> = reaper.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let text = format!(
+        "read -r line <{}\n{} >{2}.part 2>&1\nmv {2}.part {2}\nexec cat\n",
+        go.display(),
+        format_args!("{} {}", reaper.get_program().display(), args.join(" ")),
+        out.display(),
+    );
+    std::fs::write(&script, text).unwrap();
+    (go, out, script)
+}
+
+fn outcome_in(out: &Path) -> Outcome {
+    eventually("its output", || out.exists());
+    Outcome(serde_json::from_str(&std::fs::read_to_string(out).unwrap()).unwrap())
+}
+
 #[test]
 fn the_pane_it_runs_in_is_never_closed() {
     if !needs("tmux") {
         return;
     }
     let server = Server::new();
-    let go = server.tool.path("go");
-    run(std::process::Command::new("mkfifo").arg(&go)).expect(0);
-    let out = server.tool.path("out");
-    let reaper = server.reaper(&["--json", "--automation", "nightly"]);
-    let args: Vec<String> = reaper.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let script = server.tool.path("inside.sh");
-    let text = format!(
-        "read -r line <{}\n{} {} >{}.part 2>&1\nmv {}.part {}\nexec cat\n",
-        go.display(),
-        reaper.get_program().to_string_lossy(),
-        args.join(" "),
-        out.display(),
-        out.display(),
-        out.display()
-    );
-    std::fs::write(&script, text).unwrap();
+    let (go, out, script) = reaper_script(&server);
     let pane = server.finished("nightly", &format!("sh {}", script.display()));
     let other = server.finished("nightly", "cat");
     server.settle(&[]);
     std::fs::write(&go, "go\n").unwrap();
-    eventually("its output", || out.exists());
-    let outcome =
-        reap_support::Outcome(serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap());
+    let outcome = outcome_in(&out);
     assert_eq!(outcome.fate(&pane.id), "own-terminal", "{}", outcome.0);
     assert_eq!(outcome.fate(&other.id), "closed", "{}", outcome.0);
+    assert!(server.panes().contains(&pane.id));
+}
+
+#[test]
+fn the_pane_that_shows_the_tmux_it_runs_in_is_never_closed() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let inner = Server::new();
+    let (go, out, script) = reaper_script(&server);
+    inner.tmux(&["new-session", "-d", "-s", "work", &format!("sh {}", script.display())]);
+    let attach = format!("env -u TMUX TERM=screen tmux -u -S {} attach -t =work", inner.socket.display());
+    let pane = server.finished("nightly", &format!("exec {attach}"));
+    eventually("an attached client", || inner.tmux(&["list-clients"]).lines().count() == 1);
+    server.settle(&[]);
+    std::fs::write(&go, "go\n").unwrap();
+    let outcome = outcome_in(&out);
+    assert_eq!(outcome.fate(&pane.id), "own-terminal", "{}", outcome.0);
     assert!(server.panes().contains(&pane.id));
 }
 

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How the body ended, or why it was not waited for.
 #[derive(Debug)]
@@ -33,6 +33,9 @@ pub(crate) enum Outcome<T> {
     Signalled,
 }
 
+/// Longer deadlines are this long: times that far ahead overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 /// What the body gives back through its thread.
 type Ended<T> = Result<T, Box<dyn Any + Send>>;
 
@@ -46,7 +49,7 @@ pub(crate) fn run<T: Send + 'static>(
 ) -> Outcome<T> {
     let body = Arc::new(Mutex::new(Some(body)));
     match start(&body) {
-        Ok(running) => running.wait(deadline),
+        Ok(running) => running.wait(deadline.min(LONGEST)),
         Err(_) => {
             for signal in [SIGTERM, SIGHUP] {
                 // Without the handler a signal kills us, which callers of fail-open tools read as an error of ours.
@@ -60,6 +63,17 @@ pub(crate) fn run<T: Send + 'static>(
             }
         }
     }
+}
+
+/// The moment a deadline means.
+pub(crate) fn end(begin: Instant, deadline: Duration) -> Instant {
+    begin + deadline.min(LONGEST)
+}
+
+/// Can a line be written to stderr now, without waiting for whoever reads it? After a deadline
+/// nobody may be waited for any more.
+pub(crate) fn can_speak() -> bool {
+    process::accepts(io::stderr())
 }
 
 fn take<F>(slot: &Mutex<Option<F>>) -> Option<F> {

@@ -135,7 +135,7 @@ fn busy_code(args: &Precheck) -> Result<Status, Error> {
 /// that is only closing is not seen as alive. Nothing that fails here speaks against the fire.
 fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Answer) {
     let judging = Duration::from_secs(1).min(args.deadline / 4);
-    let end = begin + args.deadline.saturating_sub(judging);
+    let end = failopen::end(begin, args.deadline.saturating_sub(judging));
     let before = || reap::before_check(&args.before.what, end, args.dry_run, &place(args));
     let reaped = match catch_unwind(AssertUnwindSafe(before)) {
         Ok(Ok(reaped)) => reaped,
@@ -253,6 +253,9 @@ fn problem(report: &Report, args: Option<&Precheck>, error: &Error, strict: bool
 
 /// The one line that says that a guard does not work; nothing silences it.
 fn not_guarding(report: &Report, error: &Error) {
+    if !failopen::can_speak() {
+        return;
+    }
     report.warn(&format!("not guarding: {error}"));
 }
 

@@ -90,6 +90,12 @@ pub(crate) fn wait_any(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io:
     }
 }
 
+/// Would a short write to this descriptor go through at once (poll(2))?
+pub(crate) fn accepts(fd: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::OUT)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
 /// What opening a recorded process gave.
 #[derive(Debug)]
 pub(crate) enum Pin {

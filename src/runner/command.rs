@@ -29,7 +29,8 @@ impl Program {
         let what = format!("{} {}", self.path.to_string_lossy(), arguments[0]);
         if !answer.status.success() {
             let why = first_line(&answer.stderr);
-            return Err(Fault::Unavailable(format!("{what} failed ({}): {why}", answer.status)));
+            let colon = if why.is_empty() { "" } else { ": " };
+            return Err(Fault::Unavailable(format!("{what} failed ({}){colon}{why}", answer.status)));
         }
         serde_json::from_slice(&answer.stdout)
             .map_err(|_| Fault::Unavailable(format!("{what} did not print one JSON document")))

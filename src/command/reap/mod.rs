@@ -46,6 +46,9 @@ pub fn main() -> ExitCode {
 }
 
 fn not_reaping(report: &Report, error: &Error) {
+    if !failopen::can_speak() {
+        return;
+    }
     if report.json {
         report.error(error, true);
         return;
@@ -68,12 +71,12 @@ fn reap() -> Result<Status, Error> {
     report.verbose = args.verbose;
     report.json = args.json;
     let Setup { mut runners, settings, output } =
-        setup(&args.what, begin + args.deadline, args.dry_run, false)?;
+        setup(&args.what, failopen::end(begin, args.deadline), args.dry_run, false)?;
     let progress = Arc::new(Progress::default());
     let place = Where { dir: args.dir, user: None };
     let dry_run = args.dry_run;
     let seen = Arc::clone(&progress);
-    let outcome = failopen::run(args.deadline + GRACE, move || {
+    let outcome = failopen::run(args.deadline.saturating_add(GRACE), move || {
         call::adopt_orphans();
         let pass = pass::run(&mut runners, &settings, output.as_ref(), &seen);
         finish(&report, &pass, settings.dry_run, settings.automations.is_empty(), &place)
