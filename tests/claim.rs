@@ -56,7 +56,8 @@ fn a_ticket_is_held_by_one_and_refused_to_others() {
 #[test]
 fn stage_moves_the_label_and_writes_the_log() {
     let board = Board::with(&["1"]);
-    let token = board.acquire("1").to_string();
+    let number = board.acquire("1");
+    let token = number.to_string();
     board.claim(&["stage", "--token", &token, "--branch", "b1", "1", "build"]).expect(0).silent();
     board.claim(&["stage", "--token", &token, "1", "push"]).expect(0);
     let labels = board.all_labels("1");
@@ -66,7 +67,7 @@ fn stage_moves_the_label_and_writes_the_log() {
     let steps: Vec<_> =
         lines.iter().map(|line| (line["from"].as_str().unwrap(), line["to"].as_str().unwrap())).collect();
     assert_eq!(steps, [("queue", "claimed"), ("claimed", "build"), ("build", "push")]);
-    assert!(lines.iter().all(|line| line["token"].to_string() == token && line["event"] == "stage"));
+    assert!(lines.iter().all(|line| line["token"] == number && line["event"] == "stage"));
     assert_eq!(board.record("1")["attrs"]["branch"], "b1");
     board.claim(&["stage", "--token", &token, "1", "a b"]).expect(64);
 }

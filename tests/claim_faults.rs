@@ -160,9 +160,11 @@ fn anything_may_happen_to_any_request_of_a_pass_on_jira() {
 
 /// What a person does to a ticket.
 type Person = fn(&mut World, &str);
+/// Is it as that person wants it?
+type Right = fn(&World, &str) -> bool;
 
 /// Each with what must then be true, whatever the tool was doing.
-const PERSONS: [(&str, Person, fn(&World, &str) -> bool); 4] = [
+const PERSONS: [(&str, Person, Right); 4] = [
     (
         "closes it",
         |world, key| world.close(key, true),

@@ -1,7 +1,7 @@
 //! A small tracker of our own: enough of GitHub and of Jira for claims, with every
 //! fault that real ones have on a switch. Plain HTTP/1.1 on loopback, a thread per
 //! connection.
-#![allow(dead_code, reason = "each crate that includes it uses a part")]
+#![allow(dead_code, reason = "every test program uses another part of it")]
 
 #[path = "tracker_server/fault.rs"]
 mod fault;
