@@ -151,6 +151,8 @@ fn what_a_killed_doctor_left_behind_is_removed_by_the_next() {
         scratch()
     });
     assert!(left_behind);
+    // One that was killed before it could say that it is at work.
+    fs::create_dir(tool.dir().join(".doctor-1")).expect("mkdir");
     doctor(&tool, 0);
     assert_eq!(names_in(&tool.dir()), [".state-id", "locks", "log"]);
 }

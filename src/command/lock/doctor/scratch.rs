@@ -56,19 +56,20 @@ fn sweep(state: &StateDir) {
     for name in state.dir.names().unwrap_or_default() {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
         let Ok(dir) = state.dir.sub(name, false) else { continue };
-        if let Ok(Opened::File(file)) = dir.open_file(AT_WORK, OFlags::RDWR)
-            && flock::try_lock(&file, Mode::Exclusive).unwrap_or(false)
-        {
-            std::fs::remove_dir_all(dir.path()).unwrap_or_default();
+        match dir.open_file(AT_WORK, OFlags::RDWR) {
+            Ok(Opened::File(file)) if flock::try_lock(&file, Mode::Exclusive).unwrap_or(false) => {
+                std::fs::remove_dir_all(dir.path()).unwrap_or_default();
+            }
+            // Killed, or only just begun: then it begins again.
+            Ok(Opened::Missing) => std::fs::remove_dir(dir.path()).unwrap_or_default(),
+            _ => {}
         }
     }
 }
 
 impl Scratch {
     fn new(state: &StateDir) -> std::io::Result<Self> {
-        let dir = state.dir.sub(&format!("{PREFIX}{}", std::process::id()), true)?;
-        let at_work = dir.create(AT_WORK)?;
-        flock::try_lock(&at_work, Mode::Exclusive)?;
+        let (dir, at_work) = Self::begin(state)?;
         let path = std::path::absolute(dir.path())?;
         for (wanted, kind) in [(state.network, Mark::Network), (state.private, Mark::Private)] {
             if wanted {
@@ -76,6 +77,22 @@ impl Scratch {
             }
         }
         Ok(Self { path, dir, at_work })
+    }
+
+    /// Makes the directory and says that it is in use; another doctor's sweep may come in between.
+    fn begin(state: &StateDir) -> std::io::Result<(Dir, File)> {
+        let mut last = std::io::ErrorKind::NotFound.into();
+        for _ in 0..10 {
+            let dir = state.dir.sub(&format!("{PREFIX}{}", std::process::id()), true)?;
+            match dir.create(AT_WORK) {
+                Ok(file) if flock::try_lock(&file, Mode::Exclusive)? && dir.leads_to(AT_WORK, &file)? => {
+                    return Ok((dir, file));
+                }
+                Ok(_) => {}
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 
     /// Where it is.
