@@ -5,6 +5,7 @@ use super::machine::fail;
 use super::place::io;
 use super::{Checks, Finding};
 use crate::model::observation::PulseFacts;
+use crate::os::clock;
 use crate::os::dir::{Dir, Opened};
 use crate::os::flock::{self, Mode};
 use crate::os::helper::Bell;
@@ -83,7 +84,9 @@ impl Scratch {
     fn begin(state: &StateDir) -> std::io::Result<(Dir, File)> {
         let mut last = std::io::ErrorKind::NotFound.into();
         for _ in 0..10 {
-            let dir = state.dir.sub(&format!("{PREFIX}{}", std::process::id()), true)?;
+            // A pid alone would be another doctor's in another container.
+            let name = format!("{PREFIX}{}-{}", std::process::id(), clock::boottime_us());
+            let dir = state.dir.sub(&name, true)?;
             match dir.create(AT_WORK) {
                 Ok(file) if flock::try_lock(&file, Mode::Exclusive)? && dir.leads_to(AT_WORK, &file)? => {
                     return Ok((dir, file));
