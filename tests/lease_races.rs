@@ -26,14 +26,14 @@ const ROLE: &str = "ORION_TEST_ACTOR";
 fn actor() {
     let Some(role) = std::env::var_os(ROLE) else { return };
     let store = PathBuf::from(std::env::var_os("ORION_TEST_STORE").expect("a store"));
-    println!("\n{}", std::process::id());
+    println!("\n> {}", std::process::id());
     match role.to_str().expect("a role") {
         "racer" => race(&Request::new(store)),
         "ticker" => {
             let Acquired::Serving(resident) = lease::acquire(&Request::new(store)).expect("acquire") else {
                 panic!("somebody holds it")
             };
-            println!("serving");
+            println!("> serving");
             loop {
                 resident.tick().expect("tick");
             }
@@ -46,8 +46,18 @@ fn actor() {
 fn play(scene: &Scene, role: &str) -> Actor {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "actor", "--nocapture"]).env(ROLE, role).env("ORION_TEST_STORE", &scene.store);
-    // The harness prints two lines of its own first.
-    Actor::start_after(&mut command, |line| line.parse().ok())
+    Actor::start_after(&mut command, |line| line.strip_prefix("> ")?.parse().ok())
+}
+
+/// The actor's next word. The harness prints lines of its own between them.
+fn heard(actor: &mut Actor) -> String {
+    loop {
+        let line = actor.line();
+        assert!(!line.is_empty() || !lease_kit::is_gone(actor.child.id()), "it ended");
+        if let Some(word) = line.strip_prefix("> ") {
+            return word.to_owned();
+        }
+    }
 }
 
 /// One round per line: try, say how it went, and keep what was won until the next line.
@@ -55,12 +65,12 @@ fn race(request: &Request) {
     let mut lines = std::io::stdin().lines();
     while let Some(Ok(_)) = lines.next() {
         let acquired = lease::acquire(request).expect("acquire");
-        println!("{}", if matches!(acquired, Acquired::Serving(_)) { "won" } else { "held" });
+        println!("> {}", if matches!(acquired, Acquired::Serving(_)) { "won" } else { "held" });
         if lines.next().is_none() {
             return;
         }
         drop(acquired);
-        println!("done");
+        println!("> done");
     }
 }
 
@@ -83,7 +93,7 @@ fn write_like_go(store: &std::path::Path) {
         file.write_all_at(text.as_bytes(), 0).expect("write");
         file.set_len(text.len() as u64).expect("truncate");
         if round == 0 {
-            println!("serving");
+            println!("> serving");
         }
     }
 }
@@ -96,13 +106,13 @@ fn of_32_processes_exactly_one_gets_the_role_each_time() {
         for racer in &mut racers {
             racer.tell("go");
         }
-        let won = racers.iter_mut().filter_map(|racer| (racer.line() == "won").then_some(())).count();
+        let won = racers.iter_mut().filter_map(|racer| (heard(racer) == "won").then_some(())).count();
         assert_eq!(won, 1, "round {round}");
         for racer in &mut racers {
             racer.tell("drop");
         }
         for racer in &mut racers {
-            assert_eq!(racer.line(), "done");
+            assert_eq!(heard(racer), "done");
         }
     }
     println!("{RACERS} processes, {ROUNDS} rounds, one winner in each");
@@ -201,7 +211,7 @@ fn read_for_ten_seconds(scene: &Scene, mut check: impl FnMut(&lease::Holder)) ->
 fn a_reader_at_full_speed_sees_whole_payloads_of_a_ticking_holder() {
     let scene = Scene::new();
     let mut ticker = play(&scene, "ticker");
-    assert_eq!(ticker.line(), "serving");
+    assert_eq!(heard(&mut ticker), "serving");
     lease_kit::until("it ticks", || scene.payload().contains("last_tick"));
     let mut last = None;
     let mut ticks = 0_u32;
@@ -221,7 +231,7 @@ fn a_reader_at_full_speed_sees_whole_payloads_of_a_ticking_holder() {
 fn a_reader_at_full_speed_never_mixes_two_payloads_of_another_program() {
     let scene = Scene::new();
     let mut other = play(&scene, "other");
-    assert_eq!(other.line(), "serving");
+    assert_eq!(heard(&mut other), "serving");
     let (mut nameless, mut seen) = (0_u32, [0_u32; 3]);
     let readings = read_for_ten_seconds(&scene, |holder| {
         // Twenty milliseconds without two equal readings: held, and nobody named. That is no mix.

@@ -7,7 +7,7 @@ use crate::model::stamp::Stamp;
 use crate::os::dir::Opened;
 use crate::os::flock::{self, Mode};
 use crate::os::store::{self, LEGACY, StorePlace};
-use crate::os::{host, process};
+use crate::os::{host, proc};
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -259,6 +259,14 @@ impl Waiting {
 
 /// Is the holder one of our own ancestors? Waiting for it would be waiting for ourselves.
 pub(crate) fn is_ancestor(pid: u32) -> bool {
-    pid == std::process::id()
-        || process::ancestors().is_ok_and(|chain| chain.iter().any(|ancestor| ancestor.pid == pid))
+    let mut climber = std::process::id();
+    // A process tree is a tree; the bound only guards against a chain re-parented while we climb.
+    for _ in 0..256 {
+        match (climber, proc::stat(climber)) {
+            _ if climber == pid => return true,
+            (2.., Ok(stat)) => climber = stat.ppid,
+            _ => return false,
+        }
+    }
+    false
 }

@@ -88,7 +88,7 @@ pub(crate) fn holds(pid: u32, file: impl AsFd, matches: impl Fn(&LockLine) -> bo
 fn has_lock_on(pid: u32, wanted: &Stat, matches: &impl Fn(&LockLine) -> bool) -> io::Result<bool> {
     for entry in fs::read_dir(proc::path(pid, "fdinfo"))? {
         let name = entry?.file_name();
-        let text = match fs::read(proc::path(pid, "fdinfo").join(&name)) {
+        let text = match proc::read_file(proc::path(pid, "fdinfo").join(&name)) {
             Ok(text) => text,
             // A descriptor closed since the listing holds nothing.
             Err(error) if proc::is_gone(&error) => continue,

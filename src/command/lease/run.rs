@@ -12,9 +12,9 @@ use crate::lease::look::{self, Look, show};
 use crate::lease::role::{self, Candidate, Taken, is_ancestor};
 use crate::lease::takeover::{GRACE, Policy, Siege};
 use crate::lease::{Build, Resident};
-use crate::os::store::StorePlace;
 use crate::report::Report;
 use crate::verdict::lease::Reason;
+use std::ffi::OsString;
 use std::time::Duration;
 
 const USAGE: &str = "orion-lease run -w 10m STORE CMD [ARG...]";
@@ -23,7 +23,11 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
     exec::check(&arguments.command, USAGE)?;
     let busy = busy_code(&arguments.busy, true)?;
     let place = look::find(&arguments.store)?;
-    let build = build(&arguments)?;
+    // Also when it is not needed: what was named must exist.
+    let mut own_build = match &arguments.build_file {
+        Some(file) => Some(Build::of(file)?),
+        None => None,
+    };
     let allowed: Vec<Reason> = arguments
         .takeover
         .iter()
@@ -32,6 +36,9 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
             When::Newer => Reason::Newer,
         })
         .collect();
+    if own_build.is_none() && allowed.contains(&Reason::Newer) {
+        own_build = command_build(&arguments.command);
+    }
     let (wait, grace) = match arguments.wait.wait {
         None => (Some(Duration::ZERO), GRACE),
         Some(Patience::For(wait)) => (Some(wait), Duration::ZERO),
@@ -40,7 +47,7 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
     let policy = Policy {
         wait,
         allowed,
-        ours: build.clone(),
+        ours: stamped(own_build.clone(), &arguments),
         stuck_after: arguments.patience.stuck_after,
         kill_after: arguments.kill_after,
         grace,
@@ -50,9 +57,8 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
     let mut siege = Siege::new(&policy);
     match role::take(&place, |look| siege.judge(look))? {
         Taken::Held(look) => {
-            let error = refusal(&place, &look, &policy, siege.kept.as_deref());
-            let loud = Known::of(&place, &look, policy.stuck_after).is_loud();
-            report.error(&error, !loud);
+            let known = Known::of(&place, &look, policy.stuck_after);
+            report.error(&refusal(&known, &look, siege.kept.as_deref()), !known.is_loud());
             Ok(busy)
         }
         Taken::Won(role) => {
@@ -67,6 +73,7 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
                     }
                 ));
             }
+            let build = stamped(own_build.or_else(|| command_build(&arguments.command)), &arguments);
             role.introduce(&place, &Candidate { surface: arguments.surface.clone(), build })?;
             serve(Resident { place, role }, &arguments, report)
         }
@@ -84,25 +91,22 @@ fn serve(resident: Resident, arguments: &Run, report: &Report) -> Result<Status,
     Ok(exec::cannot_run(report, &arguments.command, &error))
 }
 
-/// The build of the command. What cannot be examined is unstamped, except when it was named.
-fn build(arguments: &Run) -> Result<Option<Build>, Error> {
-    let build = match &arguments.build_file {
-        Some(file) => Some(Build::of(file)?),
-        None => arguments.command.first().and_then(exec::find).and_then(|program| Build::of(&program).ok()),
-    };
-    Ok(match (build, &arguments.revision) {
-        (Some(build), Some(revision)) => Some(build.revision(revision.as_str())),
-        (build, _) => build,
-    })
+/// The build of the command; what cannot be examined is unstamped.
+fn command_build(command: &[OsString]) -> Option<Build> {
+    Build::of(&exec::find(command.first()?)?).ok()
 }
 
-fn refusal(place: &StorePlace, look: &Look, policy: &Policy, kept: Option<&str>) -> Error {
-    let known = Known::of(place, look, policy.stuck_after);
+fn stamped(build: Option<Build>, arguments: &Run) -> Option<Build> {
+    match (build, &arguments.revision) {
+        (Some(build), Some(revision)) => Some(build.revision(revision.as_str())),
+        (build, _) => build,
+    }
+}
+
+fn refusal(known: &Known<'_>, look: &Look, kept: Option<&str>) -> Error {
     if look.pid().is_some_and(is_ancestor) {
-        return Error::new(
-            Kind::HeldByAncestor,
-            format!("{}; the holder is one of our own callers", known.line()),
-        );
+        let line = format!("{}; the holder is one of our own callers", known.line());
+        return Error::new(Kind::HeldByAncestor, line);
     }
     let why = kept.map_or_else(String::new, |why| format!(": not taken over: {why}"));
     Error::new(Kind::Held, format!("{}{why}", known.line()))
