@@ -7,7 +7,7 @@ use crate::os::process::PidFd;
 use crate::os::signals::Caught;
 use nix::libc;
 use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, wait};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -40,8 +40,9 @@ pub(crate) fn reap() -> Reaped {
                 ExitStatus::from_raw(status.as_raw()),
             ),
             Ok(None) => Reaped::Nobody,
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => Reaped::Childless,
+            Err(rustix::io::Errno::CHILD) => Reaped::Childless,
+            // EINTR. Whatever else it might be, it is no proof that nobody is left.
+            Err(_) => continue,
         };
     }
 }
@@ -54,7 +55,7 @@ pub(crate) fn reap() -> Reaped {
 /// # Errors
 /// `/proc` cannot be listed.
 pub(crate) fn below(root: u32, except: &[u32]) -> io::Result<Vec<ProcStat>> {
-    let mut children: HashMap<u32, Vec<ProcStat>> = HashMap::new();
+    let mut children: BTreeMap<u32, Vec<ProcStat>> = BTreeMap::new();
     for pid in proc::pids()? {
         if let Ok(stat) = proc::stat(pid) {
             children.entry(stat.ppid).or_default().push(stat);
@@ -84,7 +85,7 @@ fn runs(stat: &ProcStat) -> bool {
 }
 
 /// A process below `root`, opened for a signal. `None`: it has ended, or the number is somebody else's now.
-fn open(member: &ProcStat, members: &HashSet<u32>, root: u32) -> Option<PidFd> {
+fn open(member: &ProcStat, members: &BTreeSet<u32>, root: u32) -> Option<PidFd> {
     let fd = PidFd::open(member.pid).ok()?;
     let now = proc::stat(member.pid).ok()?;
     // Equal start ticks alone would not tell a number that was handed out again within the tick.
@@ -98,7 +99,7 @@ fn open(member: &ProcStat, members: &HashSet<u32>, root: u32) -> Option<PidFd> {
 /// `/proc` cannot be listed.
 pub(crate) fn open_below(root: u32, except: &[u32]) -> io::Result<Vec<(ProcStat, PidFd)>> {
     let members = below(root, except)?;
-    let pids: HashSet<u32> = members.iter().map(|member| member.pid).collect();
+    let pids: BTreeSet<u32> = members.iter().map(|member| member.pid).collect();
     Ok(members
         .into_iter()
         .filter_map(|member| {

@@ -20,7 +20,7 @@ use crate::report::{Report, escape};
 use crate::verdict::limits::{Due, Limits};
 use crate::verdict::ownership::Right;
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
@@ -121,7 +121,7 @@ fn start<'a>(
         failed: None,
         say_at: None,
         done: Due::Nothing,
-        asked: HashSet::new(),
+        asked: BTreeSet::new(),
     })
 }
 
@@ -162,7 +162,7 @@ struct Tree<'a> {
     /// What was done because the time was over.
     done: Due,
     /// Whom that was done to, by pid and start.
-    asked: HashSet<(u32, u64)>,
+    asked: BTreeSet<(u32, u64)>,
 }
 
 impl Tree<'_> {
@@ -233,13 +233,17 @@ impl Tree<'_> {
         true
     }
 
-    /// The shim's answer: to be asked when it is there, or when the shim has ended.
+    /// The shim's answer, where there is one: the pipe is readable, also by its closing.
     fn hear_the_shim(&mut self) {
-        if let Some(mut gate) = self.gate.take()
-            && let Answer::Failed(error) = gate.answer()
-        {
+        let Some(gate) = &mut self.gate else { return };
+        let answered = wait_any(&[gate.as_fd()], Some(Duration::ZERO)).is_ok_and(|ready| !ready.is_empty());
+        if !answered {
+            return;
+        }
+        if let Answer::Failed(error) = gate.answer() {
             self.failed = Some(error);
         }
+        self.gate = None;
     }
 
     fn members(&self) -> Option<Vec<ProcStat>> {
@@ -250,8 +254,7 @@ impl Tree<'_> {
         let mut fds = vec![self.queue.as_fd()];
         fds.extend(self.gate.as_ref().map(AsFd::as_fd));
         match wait_any(&fds, self.next_look()) {
-            Ok(ready) if ready.contains(&1) => self.hear_the_shim(),
-            Ok(_) => {}
+            Ok(_) => self.hear_the_shim(),
             // Out of memory, say: the tree lives on, and so do we.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
