@@ -32,6 +32,8 @@ pub(crate) struct Watch<'a> {
     /// The file whose changes matter.
     record: String,
     bell: Option<Bell>,
+    /// The bell may ring. One that is not silenced only costs a look.
+    rung: bool,
     /// `None`: there is no line, so we watch for ourselves.
     place: Option<Place>,
     inotify: Option<Inotify>,
@@ -53,6 +55,7 @@ impl<'a> Watch<'a> {
             name,
             record: format!("{name}.json"),
             bell,
+            rung: false,
             place,
             inotify: None,
             inotify_tried: false,
@@ -64,7 +67,9 @@ impl<'a> Watch<'a> {
 
     /// To be called before every look: what happens from now on ends the next [`Watch::rest`].
     pub(crate) fn prepare(&mut self) {
-        if let Some(bell) = &self.bell {
+        if std::mem::take(&mut self.rung)
+            && let Some(bell) = &self.bell
+        {
             bell.silence();
         }
         if self.pulse.as_ref().is_some_and(|pulse| !pulse.waits() && !pulse.failed()) {
@@ -138,7 +143,7 @@ impl<'a> Watch<'a> {
     }
 
     /// `true`: woken by something that does not concern us.
-    fn sleep(&self, pins: &[PidFd], left: Duration) -> bool {
+    fn sleep(&mut self, pins: &[PidFd], left: Duration) -> bool {
         let mut fds: Vec<BorrowedFd<'_>> = pins.iter().map(AsFd::as_fd).collect();
         fds.extend(self.client.as_ref().map(AsFd::as_fd));
         fds.extend(self.bell.as_ref().map(AsFd::as_fd));
@@ -148,7 +153,10 @@ impl<'a> Watch<'a> {
             Ok(ready) if ready == [ours] => {
                 self.inotify.as_ref().is_none_or(|inotify| !inotify.drain(&self.record))
             }
-            Ok(_) => false,
+            Ok(ready) => {
+                self.rung = !ready.is_empty();
+                false
+            }
             Err(_) => {
                 std::thread::sleep(left.min(POLL));
                 false
