@@ -60,10 +60,10 @@ fn b30_the_direct_parent_is_never_taken_for_the_owner() {
             let call = call.replace("CALL", &format!("{quoted} acquire {arguments} sync"));
             format!("export me=$$\n{call}\necho up $$\nread -r end")
         };
-        let mut without = Running::start(&mut tool.script(&script("")));
+        let mut without = Running::start(tool.script(&script("")).current_dir(tool.path("")));
         assert!(!tool.file("sync.json").exists(), "{call}: taken for somebody");
         without.end();
-        let mut with = Running::start(&mut tool.script(&script("--owner $me")));
+        let mut with = Running::start(tool.script(&script("--owner $me")).current_dir(tool.path("")));
         let owner = tool.record("sync")["owners"][0]["pid"].to_string();
         assert_eq!(with.line, format!("up {owner}"), "{call}");
         tool.precheck(&["sync"]).expect(75);
