@@ -263,7 +263,8 @@ impl Runner for Tmux {
             match process::identify(row.pane_pid) {
                 Ok(identity) if Some(identity.start_ticks) == start => terminal.leader = Some(identity),
                 _ => {
-                    terminal.belongs = Belongs::NotItsOwn("its first process went while we looked".to_owned())
+                    terminal.belongs =
+                        Belongs::NotItsOwn("its first process went while we looked".to_owned());
                 }
             }
         }
