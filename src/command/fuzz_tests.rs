@@ -91,8 +91,10 @@ fn hunt(what: &str, corpus: Vec<Vec<u8>>, check: impl Fn(&[u8]) -> TestCaseResul
     let end = duration().map(|duration| Instant::now() + duration);
     let inputs = damaged(corpus);
     let mut tried = 0_u64;
+    // Small batches, so that the clock is looked at.
+    let cases = if end.is_some() { 500 } else { 3_000 };
     loop {
-        let config = Config { cases: 3_000, failure_persistence: None, ..Config::default() };
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
         tried += u64::from(config.cases);
         if let Err(found) = TestRunner::new(config).run(&inputs, |bytes| check(&bytes)) {
             panic!("{what}: {found}");
