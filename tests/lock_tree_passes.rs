@@ -1,6 +1,8 @@
 //! `run --tree`: what passes through it (statuses, signals, masks, descriptors), what it
 //! says and logs, and the limits of a run's time.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 mod support;
 
 use rustix::process::Signal;
@@ -12,8 +14,8 @@ use support::{KillOnDrop, Running, Tool, bin, eventually, needs, run};
 #[track_caller]
 fn last_event(tool: &Tool, name: &str, event: &str) -> Value {
     let text = std::fs::read_to_string(tool.dir().join(format!("log/{name}.jsonl"))).unwrap();
-    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.filter(|it| it["event"] == event).last().unwrap_or_else(|| panic!("no {event} in {text}"))
+    let mut events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.rfind(|it| it["event"] == event).unwrap_or_else(|| panic!("no {event} in {text}"))
 }
 
 fn is_held(tool: &Tool, name: &str) -> bool {

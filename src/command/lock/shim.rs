@@ -22,7 +22,7 @@ pub(super) fn shim(call: Call, args: &Shim) -> Result<Status, Error> {
     if !waiting.is_opened() {
         return Err(Error::new(
             Kind::System,
-            "the supervisor ended before the lock was in place, so nothing was run",
+            "the supervisor gave up or ended before the lock was in place, so nothing was run",
         ));
     }
     drop(call.file_size);

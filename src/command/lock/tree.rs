@@ -104,8 +104,11 @@ fn start<'a>(
         name.as_str(),
         &json!({"token": record.token, "pid": child, "supervisor": std::process::id()}),
     );
-    // One that has ended is seen as such.
-    drop(gate.open());
+    if let Err(error) = gate.open() {
+        let facts = json!({"token": record.token, "reason": reason(&error)});
+        status_file.fact("exec-failed", name.as_str(), &facts);
+        return Err(failed(error));
+    }
     Ok(Tree {
         report,
         store,
