@@ -8,7 +8,6 @@ mod support;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use support::{KillOnDrop, Running, Tool, bin, eventually, needs, run};
 
 /// The last line of a lock's log with this event.
@@ -148,7 +147,7 @@ fn owner_only_leaves_no_pulse_but_the_supervisor_waits_all_the_same() {
 /// over a record, for an acquire renames to a free name.
 fn at_the_naming_of_the_shim(tool: &Tool, fault: &str, marker: &str) -> Command {
     let mut command = tool.command("strace");
-    command.args(["-qq", "-o", "/dev/null", "-e", "trace=renameat", "-e"]);
+    command.arg("-qq").arg("-o").arg(tool.path("trace")).args(["-e", "trace=renameat", "-e"]);
     command.arg(format!("inject=renameat:{fault}:when=1"));
     command.arg(bin("orion-lock")).args(["run", "--tree", "x", "touch"]).arg(tool.path(marker));
     command
@@ -161,25 +160,20 @@ fn child_of(pid: u32) -> Option<u32> {
 
 /// The supervisor stopped while its shim waits, and the shim.
 fn stopped_before_the_gate(tool: &Tool, marker: &str) -> (KillOnDrop, KillOnDrop, std::process::Child) {
+    drop(std::fs::remove_file(tool.path("trace")));
     let mut strace = at_the_naming_of_the_shim(tool, "signal=STOP", marker)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut pair = None;
-    for _ in 0..30_000 {
-        let found = child_of(strace.id()).and_then(|supervisor| Some((supervisor, child_of(supervisor)?)));
-        if let Some((supervisor, shim)) = found
-            && state_of(supervisor) == Some('t')
-            && std::fs::read_to_string(format!("/proc/{shim}/comm")).is_ok_and(|comm| comm.trim() != "strace")
-        {
-            pair = Some((supervisor, shim));
-            break;
-        }
-        assert!(strace.try_wait().unwrap().is_none(), "it ended before it was stopped");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let (supervisor, shim) = pair.unwrap();
+    // Not by its state: strace holds it up at every system call.
+    eventually("the stop", || {
+        let trace = std::fs::read_to_string(tool.path("trace"));
+        trace.is_ok_and(|trace| trace.contains("stopped by SIGSTOP"))
+    });
+    let supervisor = child_of(strace.id()).unwrap();
+    let shim = child_of(supervisor).unwrap();
+    assert!(strace.try_wait().unwrap().is_none(), "it lives");
     (KillOnDrop::of(supervisor), KillOnDrop::of(shim), strace)
 }
 
