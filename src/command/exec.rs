@@ -34,10 +34,15 @@ pub(crate) fn exec(words: &[OsString]) -> io::Error {
     }
 }
 
-/// As a shell reports it: 127 not found, 126 cannot be executed.
+/// Says why, and gives the status as a shell reports it: 127 not found, 126 cannot be executed.
 pub(crate) fn cannot_run(report: &Report, words: &[OsString], error: &io::Error) -> Status {
     let shown = escape(words.first().map(|word| word.as_bytes()).unwrap_or_default(), 120);
     report.warn(&format!("{shown}: {}", reason(error)));
+    status(error)
+}
+
+/// The same without a word.
+pub(crate) fn status(error: &io::Error) -> Status {
     if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE }
 }
 

@@ -17,10 +17,8 @@ use crate::verdict::lease::Reason;
 use std::ffi::OsString;
 use std::time::Duration;
 
-const USAGE: &str = "orion-lease run -w 10m STORE CMD [ARG...]";
-
 pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
-    exec::check(&arguments.command, USAGE)?;
+    exec::check(&arguments.command, "orion-lease run -w 10m STORE CMD [ARG...]")?;
     let busy = busy_code(&arguments.busy, true)?;
     let place = look::find(&arguments.store)?;
     // Also when it is not needed: what was named must exist.

@@ -9,13 +9,14 @@ use super::tree::supervise;
 use super::wait::{Taken, take};
 use super::{Call, busy_code, name};
 use crate::cli::lock::Run;
+use crate::command::exec;
 use crate::command::store::{Acquired, PulseWish, Request, Store};
 use crate::env;
 use crate::error::{Error, reason};
-use crate::exit::{CANNOT_EXECUTE, NOT_FOUND, Status};
+use crate::exit::Status;
 use crate::model::name::LockName;
 use crate::model::record::{SUPERVISOR, VIA_RUN};
-use crate::report::{Report, escape};
+use crate::report::Report;
 use crate::verdict::limits::Limits;
 use crate::verdict::ownership::Right;
 use serde_json::{Map, json};
@@ -29,7 +30,7 @@ use std::process::Command;
 pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(&args.busy, true)?;
-    check_command(&args.command)?;
+    exec::check(&args.command, "orion-lock run -w 10m NAME CMD [ARG...]")?;
     let status_file = StatusFile::open(args.status_file.as_deref())?;
     let store = call.store()?;
     let mut me = store.me()?;
@@ -78,19 +79,6 @@ pub(in crate::command) fn comm_of(command: &[OsString]) -> String {
     let path = command.first().map(|word| word.as_bytes()).unwrap_or_default();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(&file[..file.len().min(15)]).into_owned()
-}
-
-/// An option behind the name is nobody's command.
-fn check_command(command: &[OsString]) -> Result<(), Error> {
-    let first = command.first().map(|word| word.as_bytes()).unwrap_or_default();
-    if first.is_empty() {
-        return Err(Error::usage("the command is empty").hint("orion-lock run NAME CMD [ARG...]"));
-    }
-    if first.starts_with(b"-") {
-        return Err(Error::usage(format!("'{}' stands where the command belongs", escape(first, 60)))
-            .hint("options go before the name: orion-lock run -w 10m NAME CMD"));
-    }
-    Ok(())
 }
 
 /// What a person should know before the command speaks.
@@ -146,14 +134,7 @@ pub(super) fn command(words: &[OsString]) -> Command {
 
 /// Says why the command could not be run, and gives the status for it.
 pub(super) fn cannot_run(words: &[OsString], error: &io::Error) -> Status {
-    let shown = escape(words.first().map(|word| word.as_bytes()).unwrap_or_default(), 120);
-    Report::new("orion-lock").warn(&format!("{shown}: {}", reason(error)));
-    cannot_run_status(error)
-}
-
-/// As a shell reports it.
-pub(super) fn cannot_run_status(error: &io::Error) -> Status {
-    if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE }
+    exec::cannot_run(&Report::new("orion-lock"), words, error)
 }
 
 /// What the command finds in its environment.

@@ -2,8 +2,9 @@
 //! names it is in place, and then becomes the command: same pid, same start.
 
 use super::Call;
-use super::run::{cannot_run_status, command};
+use super::run::command;
 use crate::cli::ending::Shim;
+use crate::command::exec;
 use crate::error::{Error, Kind, reason};
 use crate::exit::Status;
 use crate::os::gate::Waiting;
@@ -32,5 +33,5 @@ pub(super) fn shim(call: Call, args: &Shim) -> Result<Status, Error> {
         Err(error) => error,
     };
     waiting.failed(&failed);
-    Ok(cannot_run_status(&failed))
+    Ok(exec::status(&failed))
 }
