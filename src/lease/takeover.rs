@@ -11,10 +11,14 @@ use crate::os::{fdinfo, proc};
 use crate::verdict::lease::{self, Proof, Reason, Silence, Takeover};
 use nix::errno::Errno;
 use rustix::process::Signal;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a holder that was asked to end is waited for when nobody said otherwise.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
+
+/// How often a second holder must be seen.
+const LOOKS: u32 = 5;
 
 /// What may be done to get the role.
 #[derive(Clone, Debug)]
@@ -226,17 +230,28 @@ fn prove(look: &Look) -> (Proof, Option<PidFd>) {
         Err(_) => return (Proof::Hidden(pid), None),
     };
     let proof = match fdinfo::holds(pid, &look.file, fdinfo::exclusive_flock) {
-        Ok(true) => match fdinfo::holders(&look.file, fdinfo::exclusive_flock) {
-            Ok(found) if found.pids.iter().any(|other| *other != pid) => Proof::Several(found.pids),
-            // Blind for processes of other users: the one that counts was seen.
-            Ok(_) => Proof::Holder(pid),
-            Err(_) => Proof::Hidden(pid),
-        },
+        Ok(true) => alone(pid, look),
         Ok(false) => Proof::NotIt(pid),
         Err(error) if proc::is_gone(&error) => Proof::NotIt(pid),
         Err(_) => Proof::Hidden(pid),
     };
     (proof, Some(process))
+}
+
+/// Is it the only holder? What it is just starting shares its descriptors until exec, so
+/// others count only when they stay.
+fn alone(pid: u32, look: &Look) -> Proof {
+    let mut others = Vec::new();
+    for _ in 0..LOOKS {
+        match fdinfo::holders(&look.file, fdinfo::exclusive_flock) {
+            // Blind for processes of other users: the one that counts was seen.
+            Ok(found) if found.pids.iter().all(|other| *other == pid) => return Proof::Holder(pid),
+            Ok(found) => others = found.pids,
+            Err(_) => return Proof::Hidden(pid),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Proof::Several(others)
 }
 
 impl Look {
