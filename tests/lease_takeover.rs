@@ -168,7 +168,7 @@ fn a_stuck_legacy_resident_is_ended_like_any_other() {
     assert_eq!(scene.probe().code, 76);
     assert_eq!(scene.call(["run", "other.db", "true"]).code, 75);
     assert_eq!(scene.call(["takeover", "other.db"]).code, 0, "through whichever store");
-    assert!(is_gone(holder.pid));
+    until("it is gone", || is_gone(holder.pid));
     assert_eq!(scene.probe().code, 0);
 }
 
@@ -224,7 +224,7 @@ fn a_waiter_that_is_faster_than_the_takeover_is_no_failure() {
     lease_kit::until_it_blocks(heir.id());
     let answer = scene.call(["takeover", "journal.db"]);
     assert_eq!(answer.code, 0, "{answer:?}");
-    assert!(is_gone(holder.pid));
+    until("it is gone", || is_gone(holder.pid));
     until("the waiter serves", || scene.probe().code == 75);
     drop(heir.stdin.take());
     assert!(heir.wait().expect("end").code().is_some());
