@@ -8,6 +8,10 @@ use std::process::{Command, Stdio};
 
 const SLEEP: &str = "exec sleep 1000";
 
+/// Starts a job in a session of its own and says its pid once it is there.
+const LEAVES: &str = "setsid sleep 1000 >/dev/null 2>&1 & p=$!; \
+    until [ \"$(ps -o sid= -p $p | tr -d ' ')\" = $p ]; do sleep 0.01; done; echo $p";
+
 /// The guardian: the parent of the command that said its pid.
 fn guardian(resident: &Actor) -> u32 {
     let guardian = parent(resident.pid);
@@ -113,10 +117,7 @@ fn whoever_is_stopped_the_role_stays() {
 #[test]
 fn a_background_job_that_outlives_the_command_has_no_role() {
     let scene = Scene::new();
-    for (how, named) in [
-        ("sleep 1000 >/dev/null 2>&1 & echo $!", true),
-        ("setsid sleep 1000 >/dev/null 2>&1 & echo $!", false),
-    ] {
+    for (how, named) in [("sleep 1000 >/dev/null 2>&1 & echo $!", true), (LEAVES, false)] {
         let mut command = scene.lease(["run", "journal.db", "bash", "-c", how]);
         let mut resident = Actor::start(command.stderr(Stdio::piped()));
         let job = resident.pid;
