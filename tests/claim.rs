@@ -241,7 +241,7 @@ fn signals_end_the_command_first_and_then_hand_over() {
     let board = Board::with(&["1", "2", "3"]);
     let start =
         |key: &str, script: &str| Running::start(&mut board.command(&["run", key, "sh", "-c", script]));
-    let mut plain = start("1", "echo up; read end");
+    let mut plain = start("1", "echo up; exec sleep 1000");
     plain.signal(rustix::process::Signal::TERM);
     assert_eq!(plain.end().code, 143);
     assert_eq!(board.all_labels("1"), ["orion-queue"], "the system ended it");

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 pub(super) fn list(call: &Call) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (flight, queue) = (claims.tracker.in_flight()?, claims.tracker.queue()?);
+    let recorded = claims.store.names()?;
     let mut rows: Vec<[String; 6]> = Vec::new();
     let mut objects: Vec<Value> = Vec::new();
     for (ticket, place) in flight
@@ -25,7 +26,7 @@ pub(super) fn list(call: &Call) -> Result<Status, Error> {
         .chain(queue.tickets.iter().map(|ticket| (ticket, "queue")))
     {
         let name = name_of(&ticket.key)?;
-        let judged = claims.store.look(&name);
+        let judged = claims.look_in(&recorded, &name);
         let reason = view(&claims, &ticket.key, &judged, ticket, None)?.judgement.reason;
         if call.report.json {
             objects.push(json!({

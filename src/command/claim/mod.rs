@@ -26,13 +26,14 @@ mod verify;
 mod watch;
 mod win;
 
-use super::store::{Store, Where};
+use super::store::{Judged, Store, Where};
 use crate::cli::claim::{Claim, Command, Shared};
 use crate::error::{Error, Kind};
 use crate::model::address::Address;
 use crate::model::arbiter::Arbiter;
 use crate::model::claim::Attrs;
 use crate::model::name::LockName;
+use crate::model::observation::Found;
 use crate::model::record::{CLAIM, Record};
 use crate::model::stage::StageEvent;
 use crate::model::ticket::{Key, Ticket};
@@ -42,6 +43,7 @@ use crate::report::{Report, escape};
 use crate::tracker::git_ref::GitRef;
 use crate::tracker::{self, Tracker};
 use crate::verdict::arbitrate;
+use crate::verdict::liveness::{Judgement, State};
 use crate::verdict::ownership::Right;
 use serde_json::{Value, json};
 use settings::Settings;
@@ -144,6 +146,15 @@ impl Claims {
         let key = self.tracker.key(typed)?;
         let name = name_of(&key)?;
         Ok((key, name))
+    }
+
+    /// As a look at one record, for lists, which may hold thousands of other machines'
+    /// tickets: only names among `recorded` (sorted) are looked up.
+    fn look_in(&self, recorded: &[LockName], name: &LockName) -> Judged {
+        if recorded.binary_search(name).is_ok() {
+            return self.store.look(name);
+        }
+        Judged { found: Found::Nothing, judgement: Judgement { state: State::Free, evidence: Vec::new() } }
     }
 
     /// Ends a claim here: its record is kept aside, marked as released, until the next

@@ -9,10 +9,10 @@ use crate::command::store::Judged;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::claim::Phase;
-use crate::model::observation::Found;
+use crate::model::name::LockName;
 use crate::model::ticket::{Key, Ticket};
 use crate::tracker::{Failure, Why};
-use crate::verdict::liveness::{Judgement, State};
+use crate::verdict::liveness::State;
 use crate::verdict::reconcile::Action;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -121,13 +121,12 @@ fn snake(mut text: String, c: char) -> String {
 pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<Pass, Trouble> {
     // Our records first: one that appears later is of a claim that is going on.
     let names = claims.store.names()?;
-    let recorded: BTreeSet<&str> = names.iter().map(crate::model::name::LockName::as_str).collect();
     let listing = claims.tracker.in_flight()?;
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
     for ticket in &listing.tickets {
         seen.insert(ticket.key.as_str());
-        rows.push((ticket.key.clone(), of_ticket(claims, ticket, &recorded, dry_run)?));
+        rows.push((ticket.key.clone(), of_ticket(claims, ticket, &names, dry_run)?));
     }
     for name in &names {
         if seen.contains(name.as_str()) {
@@ -146,16 +145,11 @@ pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<Pass, Trouble> {
 fn of_ticket(
     claims: &Claims,
     ticket: &Ticket,
-    recorded: &BTreeSet<&str>,
+    recorded: &[LockName],
     dry_run: bool,
 ) -> Result<Healed, Trouble> {
     let name = name_of(&ticket.key)?;
-    let judged = if recorded.contains(name.as_str()) {
-        claims.store.look(&name)
-    } else {
-        // Not asked for one by one: a list may hold thousands of other machines' tickets.
-        Judged { found: Found::Nothing, judgement: Judgement { state: State::Free, evidence: Vec::new() } }
-    };
+    let judged = claims.look_in(recorded, &name);
     let first = view(claims, &ticket.key, &judged, ticket, None)?;
     if first.judgement.action == Action::Keep {
         return Ok(Healed::of(&first.judgement, Outcome::Kept));

@@ -42,7 +42,19 @@ pub(super) fn status(call: &Call, args: &Args) -> Result<Status, Error> {
             "heals": heals,
         });
         if let Some(record) = judged.record() {
-            object["attrs"] = json!(record.attrs);
+            let attrs = attrs(record);
+            object["attrs"] = json!({
+                "state": attrs.state.as_str(),
+                "via": attrs.via,
+                "arbiter": attrs.arbiter,
+                "mark": attrs.mark,
+                "branch": attrs.branch,
+                "worktree": attrs.worktree,
+                "handing_over_to": attrs.handing.map(|handing| handing.to.as_str()),
+                "deaths": attrs.deaths.map(|deaths| deaths.count),
+                "resume": attrs.resume,
+                "ended": attrs.ended,
+            });
             object["stage"] = json!(claims.stage_of(&key, record.token));
         }
         tell(&call.report, object);
