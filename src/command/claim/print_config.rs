@@ -39,7 +39,7 @@ pub(super) fn print(call: &Call) -> Result<Status, Error> {
         table = group;
         let value = escape(text.value.as_bytes(), 300);
         let comment = if value.is_empty() { "# " } else { "" };
-        lines.push(format!("{comment}{name} = {value:?}  # {}", text.from));
+        lines.push(format!("{comment}{name} = \"{value}\"  # {}", text.from));
     }
     lines.push(match token {
         Some(from) => format!("# token: set, from {from}"),

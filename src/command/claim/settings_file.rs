@@ -21,6 +21,10 @@ pub(super) fn read(path: &Path, asked_for: bool) -> Result<Option<BTreeMap<Strin
         Ok(content) => content,
     };
     // It may name a program to run.
+    let owner = std::fs::symlink_metadata(path).map(|meta| std::os::unix::fs::MetadataExt::uid(&meta));
+    if owner.is_ok_and(|uid| uid != 0 && uid != rustix::process::geteuid().as_raw()) {
+        return Err(Error::config(format!("{shown}: belongs to another user")));
+    }
     if content.mode & 0o022 != 0 {
         return Err(
             Error::config(format!("{shown}: others may write it")).hint(format!("chmod go-w {shown}"))

@@ -6,10 +6,14 @@ use crate::cli::claim::Key as Args;
 use crate::command::tell as words;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
+use crate::model::event::Event;
 use crate::report::escape;
 use crate::verdict::liveness::State;
 use crate::verdict::reconcile::Action;
 use serde_json::json;
+
+/// So many of the last events of the log are shown.
+const SHOWN: usize = 10;
 
 pub(super) fn status(call: &Call, args: &Args) -> Result<Status, Error> {
     let claims = call.claims()?;
@@ -87,9 +91,22 @@ pub(super) fn status(call: &Call, args: &Args) -> Result<Status, Error> {
     let verdict = if heals { "the next reconcile pass heals it: " } else { "" };
     lines.push(format!("  {verdict}{}", view.judgement.reason));
     if call.report.verbose {
+        let log = claims.store.read_log(name.as_str());
+        lines.extend(log[log.len().saturating_sub(SHOWN)..].iter().map(line));
         lines.extend(judged.judgement.evidence.iter().map(|line| format!("  {line}")));
         lines.extend(ticket.link.iter().map(|link| format!("  {}", escape(link.as_bytes(), 300))));
     }
     drop(call.report.data(&lines.join("\n")));
     Ok(exit.into())
+}
+
+/// What happened to the claims of the ticket here, one line each.
+fn line(event: &Event) -> String {
+    let times = if event.times() > 1 { format!(" {} times", event.times()) } else { String::new() };
+    let token = event.token.map_or_else(String::new, |token| format!(", token {token}"));
+    let detail = event
+        .detail
+        .as_ref()
+        .map_or_else(String::new, |detail| format!(" ({})", escape(detail.as_bytes(), 120)));
+    format!("  {} {}{times}{detail}{token}", event.at, event.event)
 }

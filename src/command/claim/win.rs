@@ -5,7 +5,7 @@
 use super::facts::uncontested;
 use super::{Claims, attrs, repair};
 use crate::cli::claim::Work;
-use crate::command::store::{Acquired, Judged, Outcome, PulseWish, Request, Terms};
+use crate::command::store::{Acquired, Judged, Outcome, PulseWish, Request, Terms, event_of};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::model::arbiter::Arbiter;
@@ -129,6 +129,9 @@ fn not_queued(claims: &Claims, wish: &Wish<'_>, ticket: &Ticket) -> Error {
 }
 
 fn held(claims: &Claims, wish: &Wish<'_>, judged: &Judged) -> Error {
+    if let Some(record) = judged.record() {
+        claims.store.log_turned_away(wish.name, &event_of("refused", wish.name, record));
+    }
     match judged.state() {
         State::Live(holder) => {
             let ours = |owner: &ProcessIdentity| wish.owners.iter().any(|wanted| wanted.same(owner));
