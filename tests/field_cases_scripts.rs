@@ -213,8 +213,7 @@ fn b62_two_views_of_a_directory_can_be_told_apart() {
     let tool = Tool::new();
     tool.lock(&["run", "sync", "true"]).expect(0);
     let inode = |done: support::Done| {
-        let line = done.stdout.lines().find(|line| line.contains("dev:ino")).expect("a line").to_owned();
-        line
+        done.stdout.lines().find(|line| line.contains("dev:ino")).expect("a line").to_owned()
     };
     let here = inode(tool.lock(&["where"]).expect(0));
     let script = "mount -t tmpfs -o mode=700 t $ORION_DIR; chmod 700 $ORION_DIR; \"$OL\" where";

@@ -13,6 +13,7 @@ mod steps;
 
 use model::{Mutation, World};
 use std::collections::{HashSet, VecDeque};
+use std::io::Write;
 
 /// How a world was reached: from which one, by which step.
 type Reached = (usize, String);
@@ -47,6 +48,10 @@ fn way(reached: &[Reached], mut at: usize) -> String {
     steps.join("\n")
 }
 
+fn say(line: &str) {
+    writeln!(std::io::stderr(), "protocol: {line}").ok();
+}
+
 /// `ORION_TORTURE=1` explores twenty times as many states.
 fn sizes() -> &'static [(u8, u8, [u8; 2])] {
     if std::env::var_os("ORION_TORTURE").is_some() {
@@ -61,7 +66,7 @@ fn never_two_holders_and_never_a_token_twice() {
     for (cleanings, swaps, acquires) in sizes() {
         let start = World::new(*cleanings, *swaps, *acquires);
         let states = explore(start, Mutation::None).unwrap_or_else(|way| panic!("{way}"));
-        eprintln!("protocol: {states} states with {cleanings} cleanings and {swaps} swaps, no violation");
+        say(&format!("{states} states with {cleanings} cleanings and {swaps} swaps, no violation"));
         assert!(states > 1_000);
     }
 }
@@ -79,6 +84,6 @@ fn every_rule_is_needed() {
         let found = explore(World::new(cleanings, swaps, [2, 2]), mutation);
         let way = found.expect_err(&format!("{mutation:?} must be found out"));
         let why = way.lines().next().unwrap_or_default();
-        eprintln!("protocol without a rule, {mutation:?}: {} steps to: {why}", way.lines().count() - 1);
+        say(&format!("without a rule, {mutation:?}: {} steps to: {why}", way.lines().count() - 1));
     }
 }
