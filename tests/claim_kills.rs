@@ -262,3 +262,18 @@ fn killed_at_every_request_of_a_pass_on_github() {
 fn killed_at_every_request_of_a_pass_on_jira() {
     killed_passes(Dialect::Jira);
 }
+
+#[test]
+fn a_signal_while_it_claims_gives_the_ticket_back_and_runs_nothing() {
+    for dialect in [Dialect::GitHub, Dialect::Jira] {
+        let remote = Remote::with(dialect, 1);
+        let key = remote.key(1);
+        let ran = remote.tool.path("ran");
+        let mut command = remote.command(&["run", &key, "touch"]);
+        command.arg(&ran);
+        let status = remote.signalled_at(command, 3, true, rustix::process::Signal::TERM);
+        assert_eq!(status.code(), Some(143), "{dialect:?}");
+        assert_eq!((remote.labels(&key), ran.exists()), (vec!["orion-queue".to_owned()], false));
+        assert!(remote.reconcile().is_empty());
+    }
+}

@@ -58,11 +58,27 @@ impl GitRef {
             return Err(Failure::new(Why::Setting, "the git remote is no usable URL or path"));
         }
         let prefix = format!("refs/orion/claims/{}", component(tracker));
-        let git = Self { scratch: scratch.to_owned(), remote: remote.to_owned(), prefix, timeout };
-        if !scratch.join("HEAD").exists() {
-            git.local(&["init", "--quiet", "--bare"], b"")?;
+        let mut git = Self { scratch: scratch.to_owned(), remote: remote.to_owned(), prefix, timeout };
+        if !scratch.exists() {
+            git.make_scratch(scratch)?;
         }
         Ok(git)
+    }
+
+    /// Made beside and moved into place whole: git's own init is not safe against itself.
+    fn make_scratch(&mut self, scratch: &Path) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::local("cannot make the scratch repository", &error);
+        let above = scratch.parent().unwrap_or(Path::new("/"));
+        let temp = tempfile::Builder::new().prefix(".git-").tempdir_in(above).map_err(failed)?;
+        self.scratch = temp.path().to_owned();
+        self.local(&["init", "--quiet", "--bare"], b"")?;
+        self.scratch = scratch.to_owned();
+        match std::fs::rename(temp.path(), scratch) {
+            // Somebody else was first; ours goes with its guard.
+            Err(_) if scratch.exists() => Ok(()),
+            Err(error) => Err(failed(error)),
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Takes the ref for a ticket that nobody has, with a record that holds a nonce.

@@ -8,7 +8,7 @@ use crate::tracker_server::{Fault, Kind, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -125,7 +125,18 @@ impl Remote {
     /// Runs a command that is killed around its `n`-th request, before (`applied`
     /// false: the request never arrives) or after the server did it. `None`: it made
     /// fewer requests and ended by itself.
-    pub(crate) fn killed_at(&self, mut command: Command, n: usize, applied: bool) -> Option<()> {
+    pub(crate) fn killed_at(&self, command: Command, n: usize, applied: bool) -> Option<()> {
+        self.signalled_at(command, n, applied, Signal::KILL).code().is_none().then_some(())
+    }
+
+    /// As [`Remote::killed_at`] with another signal; gives its status.
+    pub(crate) fn signalled_at(
+        &self,
+        mut command: Command,
+        n: usize,
+        applied: bool,
+        signal: Signal,
+    ) -> ExitStatus {
         let pid = Arc::new(AtomicU32::new(0));
         let count = Arc::new(AtomicUsize::new(0));
         let (victim, seen) = (Arc::clone(&pid), Arc::clone(&count));
@@ -135,9 +146,9 @@ impl Remote {
             }
             if applied {
                 let victim = Arc::clone(&victim);
-                Kind::Afterwards(Box::new(move |_| kill(&victim)))
+                Kind::Afterwards(Box::new(move |_| kill(&victim, signal)))
             } else {
-                kill(&victim);
+                kill(&victim, signal);
                 Kind::Close
             }
         }));
@@ -146,17 +157,17 @@ impl Remote {
         pid.store(child.id(), Ordering::SeqCst);
         let status = child.wait().unwrap();
         self.server.world().faults.clear();
-        (status.code().is_none()).then_some(())
+        status
     }
 }
 
-fn kill(pid: &AtomicU32) {
+fn kill(pid: &AtomicU32, signal: Signal) {
     while pid.load(Ordering::SeqCst) == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
     // Not waited for yet, so the number is its own.
     let raw = Pid::from_raw(pid.load(Ordering::SeqCst).cast_signed()).unwrap();
-    kill_process(raw, Signal::KILL).unwrap();
+    kill_process(raw, signal).unwrap();
 }
 
 /// The token; it may never be seen in any output.

@@ -31,7 +31,9 @@ pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
     check_host(&claims, &key, &ticket, args.host.as_deref())?;
     let labels = &claims.settings.labels;
     let stranded = !labels.managed().iter().any(|label| ticket.has(label));
-    if ticket.closed || (!labels.in_flight(&ticket) && !stranded) {
+    // Whoever has its ref never came to take it out of the queue.
+    let only_ref = labels.in_queue(&ticket) && has_ref(&claims, &key)?;
+    if ticket.closed || !(labels.in_flight(&ticket) || stranded || only_ref) {
         return Err(Error::new(
             Kind::Usage,
             format!("{key} is not claimed: its labels are {}", claims.labels_of(&ticket)),
@@ -42,7 +44,13 @@ pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
         return Err(Error::usage(format!("{key} would go back into the queue"))
             .hint("if you have made sure that nobody works on it, add --yes"));
     }
-    let swapped = if stranded { queue_again(&claims, &key)? } else { take_off(&claims, &key, &ticket)? };
+    let swapped = if only_ref {
+        Swapped::Done(None)
+    } else if stranded {
+        queue_again(&claims, &key)?
+    } else {
+        take_off(&claims, &key, &ticket)?
+    };
     match swapped {
         Swapped::Done(_) => {}
         Swapped::Changed(why) => {
@@ -99,6 +107,10 @@ fn queue_again(claims: &Claims, key: &Key) -> Result<Swapped, Error> {
     let expect =
         Expect { lacks: labels.managed().map(str::to_owned).to_vec(), open: Some(true), ..Expect::default() };
     Ok(claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })?)
+}
+
+fn has_ref(claims: &Claims, key: &Key) -> Result<bool, Error> {
+    Ok(claims.git.as_ref().map_or(Ok(None), |git| git.read(key))?.is_some())
 }
 
 fn drop_ref(claims: &Claims, key: &Key) {

@@ -64,9 +64,9 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
     }
     let heart = Heartbeat::start(heart, name.clone(), won.token, claims.settings.tick_every, report)?;
     let started = start(&claims, &shared, &args, &key, &name, &mut won, me, mask);
-    let ended = started.and_then(|(child, mut gate)| {
-        let (status, told) = supervise(child, &queue, args.kill_after).map_err(system)?;
-        Ok((gate.answer(), status, told))
+    let ended = started.map(|mut run| {
+        let (status, told) = supervise(&mut run, &queue, args.kill_after);
+        (run.gate.answer(), status, told)
     });
     heart.stop();
     let (status, told) = match ended {
@@ -101,7 +101,7 @@ fn start(
     won: &mut Won,
     me: crate::model::identity::ProcessIdentity,
     mask: Mask,
-) -> Result<(Child, Gate), Error> {
+) -> Result<Started, Error> {
     if let Some(pulse) = &won.pulse {
         pulse
             .inherit()
@@ -113,6 +113,7 @@ fn start(
     let (child, mut gate) = shim::start(&args.command, exports, mask).map_err(failed)?;
     // The child carries it; our own end is told by the record.
     drop(won.pulse.take());
+    let fd = PidFd::open(child.id()).map_err(|errno| failed(errno.into()))?;
     let mut owner = process::identify(child.id()).map_err(failed)?;
     owner.comm = crate::command::lock::comm_of(&args.command);
     if !claims.store.add_owner(name, won.token, &[me, owner])? {
@@ -121,7 +122,7 @@ fn start(
     }
     // One that has ended is seen as such.
     drop(gate.open());
-    Ok((child, gate))
+    Ok(Started { child, fd, gate })
 }
 
 /// What the command finds in its environment.
@@ -168,25 +169,30 @@ fn ending(queue: &Queue) -> Option<Signal> {
     None
 }
 
+/// The command under our eyes.
+struct Started {
+    child: Child,
+    fd: PidFd,
+    gate: Gate,
+}
+
 /// Passes signals on until the command has ended. Gives its status, and the first
-/// signal by which somebody wanted it to end.
-fn supervise(
-    mut child: Child,
-    queue: &Queue,
-    kill_after: Option<Duration>,
-) -> io::Result<(ExitStatus, Option<Signal>)> {
-    let fd = PidFd::open(child.id())?;
+/// signal by which somebody wanted it to end. Whatever fails here, the command is waited for.
+fn supervise(run: &mut Started, queue: &Queue, kill_after: Option<Duration>) -> (ExitStatus, Option<Signal>) {
     let mut told = None;
     let mut kill_at: Option<Instant> = None;
     loop {
         let left = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
-        wait_any(&[fd.as_fd(), queue.as_fd()], left)?;
-        while let Some(caught) = queue.next()? {
+        if wait_any(&[run.fd.as_fd(), queue.as_fd()], left).is_err() {
+            // Out of memory, say: the command lives on, and so do we.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        while let Ok(Some(caught)) = queue.next() {
             // A terminal's signal went to the command as well.
             if !caught.from_terminal
                 && let Some(signal) = rustix::process::Signal::from_named_raw(caught.signal as i32)
             {
-                drop(fd.signal(signal));
+                drop(run.fd.signal(signal));
             }
             if !matches!(caught.signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
                 told.get_or_insert(caught.signal);
@@ -194,11 +200,11 @@ fn supervise(
             }
         }
         if kill_at.is_some_and(|at| at <= Instant::now()) {
-            drop(fd.signal(rustix::process::Signal::KILL));
+            drop(run.fd.signal(rustix::process::Signal::KILL));
             kill_at = None;
         }
-        if fd.ended()? {
-            return Ok((child.wait()?, told));
+        if let Ok(Some(status)) = run.child.try_wait() {
+            return (status, told);
         }
     }
 }
