@@ -146,6 +146,7 @@ pub(crate) trait Tracker: Send + Sync {
 }
 
 /// How to reach a tracker.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only servers are asked with a token"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// The label names.

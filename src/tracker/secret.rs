@@ -13,6 +13,7 @@ const CAP: u64 = 8192;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only servers are shown it"))]
 impl Secret {
     /// A token as it stood in the environment or a file; blanks around it are cut.
     ///
