@@ -308,3 +308,43 @@ fn links_lead_somewhere() {
         }
     }
 }
+
+#[test]
+fn the_table_of_costs_is_what_the_bench_printed() {
+    let readme = read("README.md");
+    let table =
+        readme.split("<!-- bench -->").nth(1).and_then(|rest| rest.split("<!-- end of bench -->").next());
+    let table = table.expect("the table between its marks, for scripts/bench --readme").trim();
+    let (machine, rows) = table.split_once("\n\n").expect("a line about the machine, then the table");
+    assert!(
+        machine.starts_with("20") && machine.contains("Linux") && machine.contains("flock from"),
+        "{machine}"
+    );
+    // Every label is one that the bench can print, and what must be measured was.
+    let mut bench = read("scripts/bench");
+    for part in crate::support::names_in(&root().join("scripts/bench.d")) {
+        bench.push_str(&read(format!("scripts/bench.d/{part}")));
+    }
+    let labels: Vec<&str> =
+        rows.lines().skip(2).filter_map(|row| row.trim_start_matches("| ").split(" | ").next()).collect();
+    for label in &labels {
+        let fixed = label.split(|c: char| c.is_ascii_digit()).next().unwrap_or_default();
+        let begin =
+            fixed.trim_start_matches("peak memory, ").trim_matches('`').split('`').next().unwrap_or_default();
+        assert!(
+            bench.contains(begin.split(' ').next().unwrap_or_default()),
+            "no row of scripts/bench: {label}"
+        );
+    }
+    for wanted in [
+        "orion-lock run NAME true`, C.UTF-8",
+        "orion-lock run NAME true`, LC_ALL=C",
+        "refusal by `orion-lock",
+        "`orion-precheck`, free",
+        "list` of 10,000",
+        "peak memory, `orion-lock run`",
+        "waiters",
+    ] {
+        assert!(labels.iter().any(|label| label.contains(wanted)), "the table lacks {wanted}");
+    }
+}
