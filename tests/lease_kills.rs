@@ -154,8 +154,7 @@ fn signals_are_passed_on_once() {
     let scene = Scene::new();
     let traps = "for s in HUP INT QUIT USR1 USR2 TERM; do trap \"echo $s\" $s; done";
     // `wait` lets a trap run at once; a foreground job would keep it waiting, and bash may swallow an INT then.
-    let mut resident =
-        scene.resident(&[], &format!("{traps}; echo ready; while :; do sleep 1 & wait; done"));
+    let mut resident = scene.resident(&[], &format!("{traps}; echo ready; while :; do sleep 1 & wait; done"));
     assert_eq!(resident.line(), "ready");
     for signal in ["HUP", "USR1", "USR2", "INT", "QUIT", "TERM", "HUP"] {
         resident.signal(signal);
