@@ -182,6 +182,9 @@ pub(crate) fn callers() -> io::Result<Vec<u32>> {
     let mut pid = proc::stat(std::process::id())?.ppid;
     while pid > 0 && chain.len() < DEPTH {
         chain.push(pid);
+        if pid == 1 {
+            break;
+        }
         match proc::stat(pid) {
             Ok(stat) => pid = stat.ppid,
             Err(error) if proc::is_gone(&error) => break,
