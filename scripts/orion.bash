@@ -60,7 +60,7 @@ orion_try() {
         printf 'orion_guard: %s cannot be opened\n' "$pulse" >&2
         return 74
     }
-    token=$("$__orion_lock" acquire --owner "$owner" --pulse-stdin --print-token "$@" "$name" <&"$fd")
+    token=$("$__orion_lock" acquire --owner "$owner" --short-lived --pulse-stdin --print-token "$@" "$name" <&"$fd")
     status=$?
     if ((status)) || [[ -z $token ]]; then
         exec {fd}<&-

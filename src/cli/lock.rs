@@ -206,9 +206,10 @@ pub(crate) struct Acquire {
 
 /// `release`
 #[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("right").required(true).args(["token", "owner"]))]
 pub(crate) struct Release {
     /// The token that acquire printed
-    #[arg(long, value_name = "N", required_unless_present = "owner", conflicts_with = "owner")]
+    #[arg(long, value_name = "N")]
     pub(crate) token: Option<u64>,
     /// The owner's pid ($$), a caller of this command
     #[arg(long, value_name = "PID")]

@@ -41,20 +41,32 @@ pub(crate) fn parse<C: clap::Parser>(
     program: &str,
     args: impl IntoIterator<Item = OsString>,
 ) -> Result<C, Stop> {
-    C::try_parse_from(args).map_err(|error| match error.kind() {
+    let args: Vec<OsString> = args.into_iter().collect();
+    C::try_parse_from(&args).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Stop::Show(error.to_string().trim_end().to_owned())
         }
-        _ => Stop::Usage(usage_error(program, &error)),
+        _ => Stop::Usage(usage_error(program, subcommand(&args), &error)),
     })
 }
 
+/// What looks like the subcommand: the first word behind the program's name, if it is no option.
+fn subcommand(args: &[OsString]) -> Option<&str> {
+    args.get(1)?.to_str().filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
+}
+
 /// clap's paragraphs as one line: what is wrong, its tip, where to read on.
-fn usage_error(program: &str, error: &clap::Error) -> Error {
+fn usage_error(program: &str, subcommand: Option<&str>, error: &clap::Error) -> Error {
     let text = error.to_string();
     let mut parts: Vec<&str> = Vec::new();
     let mut tips: Vec<&str> = Vec::new();
     let mut see = program.to_owned();
+    // Where a value is wrong there is no usage line, and the subcommand was understood.
+    if matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue)
+        && let Some(word) = subcommand.filter(|word| !word.starts_with('-'))
+    {
+        see = format!("{program} {word}");
+    }
     for line in text.lines().map(str::trim) {
         if let Some(usage) = line.strip_prefix("Usage: ") {
             // "orion-lock run [OPTIONS] …" names the subcommand whose help is meant.
@@ -64,7 +76,7 @@ fn usage_error(program: &str, error: &clap::Error) -> Error {
         }
         if let Some(tip) = line.strip_prefix("tip: ") {
             tips.push(tip);
-        } else if !line.is_empty() {
+        } else if !line.is_empty() && !line.starts_with("For more information") {
             parts.push(line);
         }
     }

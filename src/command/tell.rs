@@ -66,7 +66,10 @@ pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Hold
         .note
         .as_ref()
         .map_or_else(String::new, |note| format!("; note: {}", escape(note.as_bytes(), SHOWN)));
-    format!("{name} {who}{}; token {}{note}", since(record), record.token)
+    let stuck = record.overdue(clock::monotonic_us()).map_or_else(String::new, |silent| {
+        format!("; stuck: promised to tick and has been silent for {}", duration::show(silent))
+    });
+    format!("{name} {who}{}{stuck}; token {}{note}", since(record), record.token)
 }
 
 /// What a supervisor waits for: its command has ended, or it would be named instead.

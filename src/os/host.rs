@@ -102,9 +102,15 @@ pub(crate) fn myself() -> io::Result<ProcessIdentity> {
         pid,
         start_ticks: stat.start_ticks,
         pidfs_ino: PidFd::open(pid).ok().and_then(|fd| fd.inode()),
-        comm: stat.comm,
+        // Started through /proc/self/exe, as our own helpers are, the kernel calls us "exe".
+        comm: if stat.comm == "exe" { own_name().unwrap_or(stat.comm) } else { stat.comm },
         uid: rustix::process::geteuid().as_raw(),
     })
+}
+
+fn own_name() -> Option<String> {
+    let file = fs::read_link("/proc/self/exe").ok()?;
+    Some(file.file_name()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

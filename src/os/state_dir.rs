@@ -1,6 +1,6 @@
 //! The state directory: chosen by uid or by one explicit setting, checked before use.
 
-use crate::error::{Error, reason};
+use crate::error::{Error, Kind, reason};
 use crate::model::place::{Choices, Place, Rule, choose, file_system, parse_machine_file};
 use crate::os::dir::{Dir, Opened};
 use rustix::fs::{OFlags, Stat, fstat, fstatfs};
@@ -112,9 +112,13 @@ impl StateDir {
         let dir = match Dir::open(&place.path) {
             Ok(dir) => dir,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !create => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make(&place.path)
-                .and_then(|()| Dir::open(&place.path))
-                .map_err(|error| cannot_make(&place, &error))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A directory that somebody typed is made, what should be above it is not: it may be mistyped,
+                // and two spellings would be two locks.
+                let by_default = matches!(place.rule, Rule::Root | Rule::Home);
+                let made = if by_default { make(&place.path) } else { make_last(&place.path) };
+                made.and_then(|()| Dir::open(&place.path)).map_err(|error| cannot_make(&place, &error))?
+            }
             Err(error) if error.raw_os_error() == Some(nix::libc::ENOTDIR) => {
                 return Err(
                     Error::config(format!("{shown} is not a directory")).hint("name another one with --dir")
@@ -214,7 +218,12 @@ fn cannot_make(place: &Place, error: &io::Error) -> Error {
         return Error::config(format!("{what} in your home cannot be made: {}", reason(error)))
             .hint("give an absolute path: --dir DIR or ORION_DIR=DIR");
     }
-    Error::io(&what, error)
+    let failed = Error::io(&what, error);
+    if error.kind() == io::ErrorKind::NotFound {
+        return Error::new(Kind::CannotCreate, failed.message())
+            .hint(format!("what is above it does not exist; if it is meant: mkdir -p {}", place.path.display()));
+    }
+    failed
 }
 
 /// Leaves a mark in a directory, also in one whose file system is refused without it.

@@ -252,7 +252,8 @@ impl Watcher<'_> {
         self.running = going;
         let any = !ended.is_empty();
         for (key, status) in ended {
-            self.event("ended", Some(&key), &format!("exit status {}", status.code()));
+            let meaning = if status == Exit::Skip.into() { ": not won, or put back" } else { "" };
+            self.event("ended", Some(&key), &format!("exit status {}{meaning}", status.code()));
             self.cool.insert(key, Instant::now() + self.every);
         }
         any
