@@ -105,6 +105,8 @@ fn on_a_terminal_it_asks_and_only_yes_is_yes() {
     let token = unknown(&tool);
     for (answer, code, free) in [("", 69, false), ("y", 69, false), ("no", 69, false), ("yes", 0, true)] {
         let mut command = tool.command("script");
+        // Its own default would be sh, which dies of a Ctrl-C that its command has dealt with.
+        command.env("SHELL", "/bin/bash");
         let line = format!("echo up; \"$OL\" break --token {token} x; echo status $?");
         command.args(["-qefc", &line, "/dev/null"]).stderr(Stdio::null());
         let mut terminal = Running::start(&mut command);

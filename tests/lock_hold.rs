@@ -38,6 +38,8 @@ fn ctrl_c_on_a_terminal_ends_it() {
     }
     let tool = Tool::new();
     let mut command = tool.command("script");
+    // Its own default would be sh, which dies of a Ctrl-C that its command has dealt with.
+    command.env("SHELL", "/bin/bash");
     command.args(["-qefc", "\"$OL\" hold x; echo status $?", "/dev/null"]);
     let mut terminal = Running::start(&mut command);
     assert!(terminal.line.contains("until Ctrl-C"), "{}", terminal.line);

@@ -196,6 +196,8 @@ fn a_signal_after_the_commands_end_goes_to_what_it_left_behind() {
 /// Runs a command line on a terminal of its own; what is written to it is typed.
 fn on_a_terminal(tool: &Tool, line: &str) -> Running {
     let mut command = tool.command("script");
+    // Its own default would be sh, which dies of a Ctrl-C that its command has dealt with.
+    command.env("SHELL", "/bin/bash");
     command.args(["-qefc", line]).arg("/dev/null").stderr(Stdio::null());
     Running::start(&mut command)
 }

@@ -220,8 +220,10 @@ fn cannot_make(place: &Place, error: &io::Error) -> Error {
     }
     let failed = Error::io(&what, error);
     if error.kind() == io::ErrorKind::NotFound {
-        return Error::new(Kind::CannotCreate, failed.message())
-            .hint(format!("what is above it does not exist; if it is meant: mkdir -p {}", place.path.display()));
+        return Error::new(Kind::CannotCreate, failed.message()).hint(format!(
+            "what is above it does not exist; if it is meant: mkdir -p {}",
+            place.path.display()
+        ));
     }
     failed
 }
