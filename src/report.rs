@@ -2,8 +2,8 @@
 //! name before it. Nothing here can panic on a closed pipe or a full disk, and
 //! nothing else in the crate prints.
 
-use crate::error::Error;
 pub(crate) use crate::error::escape;
+use crate::error::{Error, Kind};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -32,10 +32,27 @@ impl Report {
     /// What stdout answers. A closed pipe is an error too: whoever must know that
     /// the data arrived (a token) decides on it, the others ignore it.
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+        if stdout_was_closed() {
+            return Err(rustix::io::Errno::BADF.into());
+        }
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         stdout.write_all(b"\n")?;
         stdout.flush()
+    }
+
+    /// What became of data that was asked for: a reader that closed the pipe has what it wanted,
+    /// anything else is IOERR.
+    ///
+    /// # Errors
+    /// [`Kind::Io`].
+    pub(crate) fn arrived(&self, written: io::Result<()>) -> Result<(), Error> {
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Error::new(Kind::Io, format!("stdout: {}", crate::error::reason(&error))))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes one JSON object to stdout, `"schema": 1` first.
@@ -83,6 +100,15 @@ impl Report {
             self.warn(&error.to_string());
         }
     }
+}
+
+/// Was this process started without a stdout? The runtime then opens /dev/null in its place,
+/// for reading and writing, which nobody does who redirects there.
+fn stdout_was_closed() -> bool {
+    use rustix::fs::{OFlags, fcntl_getfl, fstat};
+    let stdout = io::stdout();
+    let both_ways = fcntl_getfl(&stdout).is_ok_and(|flags| flags.contains(OFlags::RDWR));
+    both_ways && fstat(&stdout).is_ok_and(|stat| stat.st_rdev == rustix::fs::makedev(1, 3))
 }
 
 /// A JSON object as text, `"schema":1` first whatever its other keys are.

@@ -62,7 +62,7 @@ fn an_old_token_never_frees_a_successor() {
     let tool = Tool::new();
     let old = tool.sh("\"$OL\" acquire --owner $$ --print-token sync").expect(0).token().to_string();
     let _holder = tool.hold("sync");
-    tool.lock(&["release", "--token", &old, "sync"]).expect(77).says("is held by pid");
+    tool.lock(&["release", "--token", &old, "sync"]).expect(77).says("its record names pid");
     tool.lock(&["verify", "--token", &old, "sync"]).expect(77);
     tool.lock(&["run", "sync", "true"]).expect(75);
 }

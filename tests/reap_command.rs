@@ -139,7 +139,7 @@ fn a_pid_of_somebody_else_is_never_enough() {
     let right = format!("{{\"terminals\":[{}]}}", terminal(sleeper.pid(), &start));
     set(&tool, &right, "{\"idle\":true}", &close);
     let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
-    assert_eq!(outcome.fate("7"), "busy", "it is in another group's foreground: {}", outcome.0);
+    assert_eq!(outcome.fate("7"), "unreadable", "it has no terminal: {}", outcome.0);
     drop(alive(sleeper.pid()));
 }
 

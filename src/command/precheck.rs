@@ -18,6 +18,7 @@ use crate::os::{call, clock};
 use crate::report::Report;
 use crate::verdict::liveness::State;
 use serde_json::json;
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -170,7 +171,10 @@ fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Ans
 fn check(report: &Report, args: &Precheck, mut answer: Answer) -> Answer {
     let _file_size = Blocked::file_size();
     let mut objects = Vec::new();
-    let names: Vec<_> = args.names.iter().map(|name| lock::name(name)).collect();
+    // A name typed twice is judged, and counted, once.
+    let first = |(at, name): &(usize, &OsString)| !args.names[..*at].contains(name);
+    let names: Vec<_> =
+        args.names.iter().enumerate().filter(first).map(|(_, name)| lock::name(name)).collect();
     match Store::open(&place(args), &["locks"], LOCK, false) {
         Ok(Some(store)) => {
             for name in names.iter().flatten() {
@@ -238,6 +242,12 @@ fn check(report: &Report, args: &Precheck, mut answer: Answer) -> Answer {
         if let Some(reaped) = &answer.reaped {
             object["reaped"] = json!(reaped);
         }
+        if !answer.problems.is_empty() {
+            let errors = answer.problems.iter();
+            object["errors"] = errors
+                .map(|error| json!({"kind": error.kind().as_str(), "message": error.message()}))
+                .collect();
+        }
         drop(report.object(&object));
     }
     answer
@@ -246,6 +256,10 @@ fn check(report: &Report, args: &Precheck, mut answer: Answer) -> Answer {
 /// A problem found before the check could start.
 fn problem(report: &Report, args: Option<&Precheck>, error: &Error, strict: bool) -> Status {
     not_guarding(report, error);
+    if report.json {
+        let object = json!({"kind": error.kind().as_str(), "message": error.message()});
+        drop(report.object(&json!({ "error": object })));
+    }
     let place = args.map_or_else(Where::default, place);
     log_problem(&place, error, args.is_some_and(|args| args.dry_run));
     if strict { Exit::from(error.kind()).into() } else { Exit::Ok.into() }

@@ -9,7 +9,7 @@ use crate::model::record::Record;
 use crate::model::time::WallTime;
 use crate::os::{clock, proc, tree};
 use crate::report::escape;
-use crate::verdict::liveness::{Holder, State};
+use crate::verdict::liveness::{Doubt, Holder, State};
 use serde_json::{Value, json};
 
 /// How much of a name, a command line or a directory is shown, characters.
@@ -122,13 +122,16 @@ pub(crate) fn refusal(store: &Store, name: &LockName, judged: &Judged) -> Error 
         }
         State::Unknown(doubt) => {
             let Some(record) = judged.record() else {
-                return Error::new(
-                    Kind::CannotTell,
-                    format!("{name}: {}/{name}.json: {}", store.path().display(), doubt.reason()),
-                )
-                .hint("move it away if it is not wanted");
+                let line = format!("{name}: {}/{name}.json: {}", store.path().display(), doubt.reason());
+                // Only what can never be a record may be moved away: an unreadable one may be a live owner's.
+                let odd = matches!(doubt, Doubt::NotAFile(_));
+                let hint =
+                    if odd { "move it away if it is not wanted" } else { "try again when that is over" };
+                return Error::new(Kind::CannotTell, line).hint(hint);
             };
             let owner = record.owners.first().map_or(0, |owner| owner.pid);
+            let by_hand = format!("if it does not: orion-lock break --token {} {name}", record.token);
+            let refused = matches!(doubt, Doubt::Refused(_));
             Error::new(
                 Kind::UnknownOwner,
                 format!(
@@ -137,7 +140,7 @@ pub(crate) fn refusal(store: &Store, name: &LockName, judged: &Judged) -> Error 
                     age(record)
                 ),
             )
-            .hint(format!("if it does not: orion-lock break --token {} {name}", record.token))
+            .hint(if refused { "try again when that is over".to_owned() } else { by_hand })
         }
         State::Newer(schema) => super::store::newer(name, store, *schema),
         State::Free | State::Dead | State::Corrupt(_) => {

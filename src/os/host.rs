@@ -1,6 +1,6 @@
 //! Facts about this machine, this boot and the namespaces we are in.
 
-use crate::model::host::{HostIdentity, real_machine_id};
+use crate::model::host::{HostIdentity, INITIAL_PID_NS, real_machine_id};
 use crate::model::identity::ProcessIdentity;
 use crate::os::process::PidFd;
 use crate::os::{clock, proc};
@@ -106,6 +106,11 @@ pub(crate) fn myself() -> io::Result<ProcessIdentity> {
         comm: if stat.comm == "exe" { own_name().unwrap_or(stat.comm) } else { stat.comm },
         uid: rustix::process::geteuid().as_raw(),
     })
+}
+
+/// Are we in a pid namespace other than the initial one? Where the kernel has none, we are not.
+pub(crate) fn in_container() -> bool {
+    namespace("pid").ok().flatten().is_some_and(|inode| inode != INITIAL_PID_NS)
 }
 
 fn own_name() -> Option<String> {

@@ -274,7 +274,11 @@ fn quiet(activity: &Activity, terminal: &Terminal, policy: &Policy) -> Result<()
     if let Some(member) = alive().find(|member| member.state == 'D') {
         return keep(Reason::Busy, format!("{} is in the middle of input or output", name(member)));
     }
-    // -1 is a terminal nobody has in the foreground: its processes are going or gone elsewhere.
+    // No terminal, or one that nobody has in the foreground: its processes are going or gone elsewhere. Not
+    // proof of work, so it keeps without being called busy.
+    if activity.foreground < 0 {
+        return keep(Reason::Unreadable, "no process group has the terminal");
+    }
     if activity.foreground != activity.own_group {
         return keep(
             Reason::Busy,

@@ -62,7 +62,7 @@ pub(super) fn list(call: &Call, whose: &Whose) -> Result<Status, Error> {
             }
         }
     }
-    drop(if call.report.json {
+    let written = if call.report.json {
         call.report.object(&json!({"looked_in": looked_in, "locks": objects}))
     } else if rows.is_empty() {
         call.report.data(&format!(
@@ -71,7 +71,8 @@ pub(super) fn list(call: &Call, whose: &Whose) -> Result<Status, Error> {
         ))
     } else {
         call.report.data(&table(rows))
-    });
+    };
+    call.report.arrived(written)?;
     Ok(Exit::Ok.into())
 }
 

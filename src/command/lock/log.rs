@@ -36,14 +36,15 @@ pub(super) fn log(call: &Call, args: Log) -> Result<Status, Error> {
     if let Some(lines) = args.lines {
         events.drain(..events.len().saturating_sub(lines));
     }
-    drop(if call.report.json {
+    let written = if call.report.json {
         call.report
             .object(&json!({"looked_in": looked_in, "events": events.iter().map(object).collect::<Vec<_>>()}))
     } else if events.is_empty() {
         call.report.data(&format!("nothing logged in {}", looked_in.join(", ")))
     } else {
         call.report.data(&events.iter().map(line).collect::<Vec<_>>().join("\n"))
-    });
+    };
+    call.report.arrived(written)?;
     Ok(Exit::Ok.into())
 }
 

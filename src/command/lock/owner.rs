@@ -4,7 +4,7 @@ use crate::env;
 use crate::error::{Error, reason};
 use crate::model::ancestor::Ancestor;
 use crate::model::identity::ProcessIdentity;
-use crate::os::{proc, process};
+use crate::os::{host, proc, process};
 use crate::verdict::owner::{Wish, hint, pick};
 
 /// The callers of this process.
@@ -61,6 +61,10 @@ pub(in crate::command) fn any(pid: u32) -> Result<ProcessIdentity, Error> {
 }
 
 fn identity(pid: u32) -> Result<ProcessIdentity, Error> {
+    // In a container the first process is the job; on a machine it never ends.
+    if pid == 1 && !host::in_container() {
+        return Err(Error::usage("pid 1 is the system's first process and cannot own a lock"));
+    }
     process::identify(pid).map_err(|error| match error.raw_os_error() {
         Some(nix::libc::ESRCH | nix::libc::ENOENT) => {
             Error::usage(format!("pid {pid} has ended (a zombie cannot own a lock)"))

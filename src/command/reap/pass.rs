@@ -302,7 +302,7 @@ fn close(
         let saved = runner.text(&case.terminal, budget).map_err(|fault| fault.text());
         let saved = saved.and_then(|text| match text {
             Some(text) => output.save(&runner.label(), &case.terminal.id, &text),
-            None => Ok(()),
+            None => Err("this runner gives no text".to_owned()),
         });
         if let Err(why) = saved {
             return case.keep(Reason::Unreadable, format!("its text could not be saved: {why}"));

@@ -103,7 +103,9 @@ impl Store {
         create: bool,
     ) -> Result<Option<Self>, Error> {
         let place = wish.place()?;
-        let Some(state) = StateDir::open(place, create)? else { return Ok(None) };
+        let Some(state) = StateDir::open(place, create).map_err(|error| for_a_look(error, create))? else {
+            return Ok(None);
+        };
         let mut shelf: Option<Dir> = None;
         for step in path {
             let parent = shelf.as_ref().unwrap_or(&state.dir);
@@ -111,7 +113,8 @@ impl Store {
                 Ok(dir) => Some(dir),
                 Err(error) if !create && error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => {
-                    return Err(Error::io(&format!("directory {}/{step}", parent.path().display()), &error));
+                    let error = Error::io(&format!("directory {}/{step}", parent.path().display()), &error);
+                    return Err(for_a_look(error, create));
                 }
             };
         }
@@ -297,6 +300,14 @@ pub(crate) fn event_of(event: &str, name: &LockName, record: &Record) -> Event {
         comm: owner.map(|owner| owner.comm.clone()),
         ..Event::new(event, clock::wall().rfc3339(), name.as_str())
     }
+}
+
+/// Who only looks creates nothing: a directory that cannot be entered is then no answer.
+fn for_a_look(error: Error, create: bool) -> Error {
+    if create || error.kind() != Kind::CannotCreate {
+        return error;
+    }
+    Error::new(Kind::CannotTell, error.message())
 }
 
 /// An owner written down here could never be judged by anybody.
