@@ -82,7 +82,7 @@ fn check_host(claims: &Claims, key: &Key, ticket: &Ticket, said: Option<&str>) -
         on_it.iter().map(|label| escape(&label.as_bytes()[labels.host_prefix.len()..], 60)).collect();
     match said {
         // Not held at all is for the caller to say.
-        Some(_) if !ticket.labels.iter().any(|label| *label == labels.working) => Ok(()),
+        Some(_) if !ticket.labels.contains(&labels.working) => Ok(()),
         Some(host) if !names(host) => Err(Error::usage(format!(
             "{key} is not held by machine {}, but by {}",
             escape(host.as_bytes(), 60),
