@@ -99,7 +99,7 @@ fn one_missing_condition_or_one_veto_keeps_with_its_word() {
         ("stopped", changed(|t| activity(t).members[0].state = 'T')),
         ("busy", changed(|t| activity(t).members[1].state = 'D')),
         ("busy", changed(|t| activity(t).foreground = 12)),
-        ("busy", changed(|t| activity(t).foreground = -1)),
+        ("unreadable", changed(|t| activity(t).foreground = -1)),
         ("busy", changed(|t| activity(t).members[1].cpu_ticks = 6)),
         ("busy", changed(|t| activity(t).members[0].wrote = Some(1))),
         ("busy", changed(|t| activity(t).members[1].started = at(1799))),
