@@ -62,7 +62,7 @@ fn whose(record: &Record) -> String {
         Some(at) => format!("it was released at {at} by another owner (token {})", record.token),
         None => {
             let owner = record.owners.first().map_or(0, |owner| owner.pid);
-            format!("its record names pid {owner} and token {}", record.token)
+            format!("its record names pid {owner} with token {}", record.token)
         }
     }
 }
