@@ -71,7 +71,16 @@ pub(crate) fn abandon() {
     for leader in &groups.leaders {
         kill_group(*leader);
     }
+    let leaders = groups.leaders.clone();
     drop(groups);
+    // What a leader leaves behind comes to us when the leader has ended, and not before (exit(2) of the
+    // kernel hands children on first, then tells).
+    let end = Instant::now() + COLLECT;
+    for leader in leaders {
+        if let Ok(fd) = PidFd::open(leader) {
+            drop(fd.wait(Some(end.saturating_duration_since(Instant::now()))));
+        }
+    }
     sweep();
 }
 
