@@ -106,14 +106,33 @@ fn exit_codes_in_the_manuals_are_those_of_the_help() {
 }
 
 #[test]
-fn the_gates_manual_is_about_the_gate() {
-    let gate = read("scripts/orion-gate");
-    for option in ["--skip-code", "--help"] {
-        assert!(
-            gate.contains(option) && Manual::read("orion-gate.1").explained().contains(option),
-            "{option}"
-        );
+fn scripts_and_their_manuals_have_the_same_options() {
+    for script in
+        crate::support::names_in(&root().join("scripts")).iter().filter(|name| name.starts_with("orion-"))
+    {
+        let text = run(Command::new(root().join("scripts").join(script)).arg("--help")).expect(0).stdout;
+        let manual = Manual::read(&format!("{script}.1"));
+        // "[--skip-code N]", "--skip-code N": words of the help that are options, but for what is passed on.
+        let typed: Options = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("orion-") || line.contains('['))
+            .flat_map(|line| line.split(|c: char| c.is_whitespace() || "[](),|".contains(c)))
+            .filter(|word| word.len() > 2 && word.starts_with("--"))
+            .map(str::to_owned)
+            .collect();
+        for option in &typed {
+            assert!(manual.options().contains(option), "man/{script}.1 lacks {option}");
+        }
+        for option in
+            manual.explained().iter().filter(|option| option.starts_with("--") && *option != "--help")
+        {
+            assert!(text.contains(option.as_str()), "{script} --help lacks {option}");
+        }
     }
+}
+
+#[test]
+fn the_gates_manual_has_the_codes_of_the_gate() {
     let codes: Vec<String> = Manual::read("orion-gate.1").exits().into_iter().map(|exit| exit.0).collect();
     assert_eq!(codes, ["0", "75", "130, 131"]);
 }
