@@ -9,7 +9,7 @@ use crate::model::record::Record;
 use crate::model::time::WallTime;
 use crate::os::{clock, proc, tree};
 use crate::report::escape;
-use crate::verdict::liveness::{Doubt, Holder, State};
+use crate::verdict::liveness::{Doubt, State, Through};
 use serde_json::{Value, json};
 
 /// How much of a name, a command line or a directory is shown, characters.
@@ -38,13 +38,19 @@ fn age(record: &Record) -> String {
 }
 
 /// The refusal of a live holder, without the program's name; `stopped` as [`is_stopped`] says.
-pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Holder, stopped: bool) -> String {
+pub(crate) fn held(
+    store: &Store,
+    name: &LockName,
+    judged: &Judged,
+    holder: Through,
+    stopped: bool,
+) -> String {
     let Some(record) = judged.record() else {
         let who = carrier(store, name, None);
         return format!("{name}: its record is corrupt, but {who} still holds the lock; token unknown");
     };
     let who = match holder {
-        Holder::Owner(place) => {
+        Through::Owner(place) => {
             let owner = record.owners.get(place).or(record.owners.first());
             let waits = record.supervisor().filter(|it| owner.is_some_and(|owner| owner.pid == it.pid));
             format!(
@@ -54,7 +60,7 @@ pub(crate) fn held(store: &Store, name: &LockName, judged: &Judged, holder: Hold
                 if stopped { ", which is stopped (state T)," } else { "" }
             )
         }
-        Holder::Descendant => {
+        Through::Descendant => {
             let owner = record.owners.first().map_or(0, |owner| owner.pid);
             format!(
                 "is held: owner {owner} ended; {}, started by it, holds the lock",
@@ -86,8 +92,8 @@ fn left_below(supervisor: u32) -> String {
 }
 
 /// Is the holder stopped? Said also under `-q`.
-pub(crate) fn is_stopped(judged: &Judged, holder: Holder) -> bool {
-    let Holder::Owner(place) = holder else { return false };
+pub(crate) fn is_stopped(judged: &Judged, holder: Through) -> bool {
+    let Through::Owner(place) = holder else { return false };
     let owner = judged.record().and_then(|record| record.owners.get(place));
     owner.and_then(|owner| proc::stat(owner.pid).ok()).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
 }
@@ -229,10 +235,10 @@ pub(crate) fn object(store: &Store, name: &LockName, judged: &Judged) -> Value {
         }
         if let State::Live(holder) = judged.state() {
             let pids = match holder {
-                Holder::Owner(place) => {
+                Through::Owner(place) => {
                     record.owners.get(*place).map(|owner| vec![owner.pid]).unwrap_or_default()
                 }
-                Holder::Descendant => store.carriers(name, Some(record.token)).pids,
+                Through::Descendant => store.carriers(name, Some(record.token)).pids,
             };
             let holders: Vec<Value> = pids
                 .iter()
@@ -250,7 +256,7 @@ pub(crate) fn object(store: &Store, name: &LockName, judged: &Judged) -> Value {
                 })
                 .collect();
             object["held_through"] =
-                json!(if matches!(holder, Holder::Owner(_)) { "owner" } else { "descendant" });
+                json!(if matches!(holder, Through::Owner(_)) { "owner" } else { "descendant" });
             object["holders"] = json!(holders);
         }
     }

@@ -32,7 +32,7 @@ impl Rule {
 
 /// A directory and why it is that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StatePlace {
     pub(crate) path: PathBuf,
     pub(crate) rule: Rule,
     /// ORION_DIR is set and `/etc/orion/dir` overrules it.
@@ -54,27 +54,31 @@ pub(crate) struct Choices {
 ///
 /// # Errors
 /// What is unusable and the line to type.
-pub(crate) fn choose(choices: &Choices) -> Result<Place, String> {
+pub(crate) fn choose(choices: &Choices) -> Result<StatePlace, String> {
     if let Some(path) = &choices.option {
         // A path typed on the command line may be relative: the person sees where they stand.
-        return Ok(Place { path: path.clone(), rule: Rule::Option, overruled: false });
+        return Ok(StatePlace { path: path.clone(), rule: Rule::Option, overruled: false });
     }
     if let Some(path) = &choices.machine {
-        return Ok(Place { path: path.clone(), rule: Rule::Machine, overruled: choices.variable.is_some() });
+        return Ok(StatePlace {
+            path: path.clone(),
+            rule: Rule::Machine,
+            overruled: choices.variable.is_some(),
+        });
     }
     if let Some(path) = &choices.variable {
         if !path.is_absolute() {
             return Err(format!("the path in ORION_DIR is not absolute: {}", path.display()));
         }
-        return Ok(Place { path: path.clone(), rule: Rule::Variable, overruled: false });
+        return Ok(StatePlace { path: path.clone(), rule: Rule::Variable, overruled: false });
     }
     if choices.uid == 0 {
-        return Ok(Place { path: PathBuf::from("/var/lib/orion"), rule: Rule::Root, overruled: false });
+        return Ok(StatePlace { path: PathBuf::from("/var/lib/orion"), rule: Rule::Root, overruled: false });
     }
     let home = choices.home.as_ref().filter(|home| home.is_absolute() && home.as_path() != Path::new("/"));
     home.map_or_else(
         || Err(format!("uid {} has no home directory in the passwd database", choices.uid)),
-        |home| Ok(Place { path: home.join(".local/state/orion"), rule: Rule::Home, overruled: false }),
+        |home| Ok(StatePlace { path: home.join(".local/state/orion"), rule: Rule::Home, overruled: false }),
     )
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Record {
     /// RFC 3339, UTC; shown only.
     pub(crate) acquired_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last_tick: Option<Tick>,
+    pub(crate) last_tick: Option<LastTick>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
     /// Set by release; a record with it is free.
@@ -54,7 +54,7 @@ pub(crate) struct Record {
 
 /// "Work passed here, and will again within `every_s`".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tick {
+pub(crate) struct LastTick {
     /// RFC 3339, UTC; shown only.
     pub(crate) utc: String,
     /// CLOCK_BOOTTIME, microseconds: proves a restart when it lies ahead of now.

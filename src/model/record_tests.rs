@@ -101,7 +101,7 @@ fn stuck_needs_a_promise_and_more_awake_time_than_promised() {
     let mut record = parse(&sample()).expect("a record").record;
     assert_eq!(record.overdue(u64::MAX), None, "never ticked");
     record.last_tick =
-        Some(Tick { utc: String::new(), boottime_us: 0, monotonic_us: 1_000_000, every_s: None });
+        Some(LastTick { utc: String::new(), boottime_us: 0, monotonic_us: 1_000_000, every_s: None });
     assert_eq!(record.overdue(u64::MAX), None, "no promise");
     record.last_tick.as_mut().expect("a tick").every_s = Some(60);
     assert_eq!(record.overdue(61_000_000), None, "within the promise");

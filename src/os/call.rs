@@ -23,7 +23,7 @@ const COLLECT: Duration = Duration::from_millis(300);
 
 /// What a program said before it ended.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CallAnswer {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -88,7 +88,7 @@ pub(crate) fn abandon() {
 ///
 /// # Errors
 /// [`NoAnswer`]; nothing of the program runs on after that either.
-pub(crate) fn call(command: &mut Command, cap: Duration) -> Result<Answer, NoAnswer> {
+pub(crate) fn call(command: &mut Command, cap: Duration) -> Result<CallAnswer, NoAnswer> {
     call_with(command, Stdio::null(), cap)
 }
 
@@ -96,22 +96,22 @@ pub(crate) fn call(command: &mut Command, cap: Duration) -> Result<Answer, NoAns
 ///
 /// # Errors
 /// As [`call`].
-pub(crate) fn call_with(command: &mut Command, input: Stdio, cap: Duration) -> Result<Answer, NoAnswer> {
+pub(crate) fn call_with(command: &mut Command, input: Stdio, cap: Duration) -> Result<CallAnswer, NoAnswer> {
     let end = Instant::now() + cap;
-    let mut running = Running::start(command, input)?;
+    let mut running = RunningCall::start(command, input)?;
     let result = running.collect(end);
     running.finish();
     let (stdout, stderr) = result?;
     let status = running.child.try_wait().map_err(NoAnswer::Failed)?.ok_or(NoAnswer::TimedOut)?;
-    Ok(Answer { status, stdout, stderr })
+    Ok(CallAnswer { status, stdout, stderr })
 }
 
-struct Running {
+struct RunningCall {
     child: Child,
     finished: bool,
 }
 
-impl Running {
+impl RunningCall {
     fn start(command: &mut Command, input: Stdio) -> Result<Self, NoAnswer> {
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut groups = groups();
@@ -193,7 +193,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.finish();
     }

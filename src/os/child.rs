@@ -1,11 +1,12 @@
 //! A process that waits for its child: what became of it, and what a shim between
 //! the two needs.
 
+use crate::os::high_fd;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::io;
@@ -15,7 +16,7 @@ use std::process::Child;
 
 /// What became of a child since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum ChildChange {
     /// It runs.
     Nothing,
     /// It ended by itself; it is not reaped yet, so its number is still its own.
@@ -30,18 +31,18 @@ pub(crate) enum Change {
 ///
 /// # Errors
 /// ECHILD when it has been reaped.
-pub(crate) fn change(child: &Child) -> io::Result<Change> {
+pub(crate) fn change(child: &Child) -> io::Result<ChildChange> {
     let raw = i32::try_from(child.id()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let id = Id::Pid(Pid::from_raw(raw));
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     match waitid(id, ended)? {
-        WaitStatus::Exited(..) => return Ok(Change::Exited),
-        WaitStatus::Signaled(_, signal, _) => return Ok(Change::Killed(signal)),
+        WaitStatus::Exited(..) => return Ok(ChildChange::Exited),
+        WaitStatus::Signaled(_, signal, _) => return Ok(ChildChange::Killed(signal)),
         _ => {}
     }
     match waitid(Id::Pid(Pid::from_raw(raw)), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG)? {
-        WaitStatus::Stopped(_, signal) => Ok(Change::Stopped(signal)),
-        _ => Ok(Change::Nothing),
+        WaitStatus::Stopped(_, signal) => Ok(ChildChange::Stopped(signal)),
+        _ => Ok(ChildChange::Nothing),
     }
 }
 
@@ -83,23 +84,12 @@ pub(crate) fn adopt_pipe(number: i32) -> io::Result<File> {
     Ok(pipe)
 }
 
-/// Lowest numbers to try: shells use the low ones, and a soft limit may forbid the high ones.
-const PLACES: [i32; 3] = [220, 20, 10];
-
 /// A duplicate that exec keeps, under a number that no shell uses.
 ///
 /// # Errors
 /// EMFILE when no number is left.
 pub(crate) fn inheritable(fd: &impl AsFd) -> io::Result<OwnedFd> {
-    let mut last = rustix::io::Errno::MFILE;
-    for place in PLACES {
-        match fcntl_dupfd_cloexec(fd, place) {
-            Ok(copy) => {
-                fcntl_setfd(&copy, FdFlags::empty())?;
-                return Ok(copy);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last.into())
+    let copy = high_fd::duplicate(fd)?;
+    fcntl_setfd(&copy, FdFlags::empty())?;
+    Ok(copy)
 }

@@ -51,7 +51,7 @@ fn parse(text: &[u8]) -> Vec<LockLine> {
 
 /// What a search gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Holders {
+pub(crate) struct LockHolders {
     /// Processes with a matching lock, ascending, each once.
     pub(crate) pids: Vec<u32>,
     /// A process could not be looked into: there may be more.
@@ -62,9 +62,9 @@ pub(crate) struct Holders {
 ///
 /// # Errors
 /// `/proc` cannot be listed, or `file` cannot be examined.
-pub(crate) fn holders(file: impl AsFd, matches: impl Fn(&LockLine) -> bool) -> io::Result<Holders> {
+pub(crate) fn holders(file: impl AsFd, matches: impl Fn(&LockLine) -> bool) -> io::Result<LockHolders> {
     let wanted = fstat(file)?;
-    let mut found = Holders { pids: Vec::new(), blind: !proc::is_ours() };
+    let mut found = LockHolders { pids: Vec::new(), blind: !proc::is_ours() };
     for pid in proc::pids()? {
         match has_lock_on(pid, &wanted, &matches) {
             Ok(true) => found.pids.push(pid),

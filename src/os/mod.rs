@@ -11,6 +11,7 @@ pub(crate) mod flock;
 pub(crate) mod gate;
 pub(crate) mod guard;
 pub(crate) mod helper;
+pub(crate) mod high_fd;
 pub(crate) mod host;
 pub(crate) mod inotify;
 pub(crate) mod log_file;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Tells one state of a file from the next, as far as the system can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     /// The inode: another one after every replacement.
     pub(crate) inode: u64,
     /// Bytes.
@@ -20,7 +20,7 @@ pub(crate) struct Stamp {
     pub(crate) modified_ns: i128,
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(meta: &fs::Metadata) -> Self {
         let modified_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
         Self { inode: meta.ino(), size: meta.size(), modified_ns }
@@ -33,7 +33,7 @@ pub(crate) struct Content {
     /// The whole of it.
     pub(crate) bytes: Vec<u8>,
     /// Which state this was.
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: FileStamp,
     /// Permission bits.
     pub(crate) mode: u32,
 }
@@ -50,15 +50,15 @@ pub(crate) fn read(path: &Path, cap: u64) -> io::Result<Content> {
     if bytes.len() as u64 > cap {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
-    Ok(Content { bytes, stamp: Stamp::of(&meta), mode: meta.permissions().mode() & 0o7777 })
+    Ok(Content { bytes, stamp: FileStamp::of(&meta), mode: meta.permissions().mode() & 0o7777 })
 }
 
 /// The state of a file now.
 ///
 /// # Errors
 /// ENOENT and the like.
-pub(crate) fn stamp(path: &Path) -> io::Result<Stamp> {
-    fs::symlink_metadata(path).map(|meta| Stamp::of(&meta))
+pub(crate) fn stamp(path: &Path) -> io::Result<FileStamp> {
+    fs::symlink_metadata(path).map(|meta| FileStamp::of(&meta))
 }
 
 /// Replaces a file by way of `temp` beside it, and gives the state it has then.

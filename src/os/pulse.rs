@@ -6,19 +6,17 @@ use crate::model::observation::PulseFacts;
 use crate::os::dir::{Dir, Opened};
 use crate::os::fdinfo;
 use crate::os::helper::{self, Bell};
+use crate::os::high_fd;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use rustix::fs::OFlags;
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-
-/// Lowest descriptor numbers to try: shells use the low ones, and a soft limit may forbid the high ones.
-const PLACES: [i32; 3] = [220, 20, 10];
 
 /// A pulse that this process carries.
 #[derive(Debug)]
@@ -64,14 +62,7 @@ pub(crate) fn open(dir: &Dir, name: &str) -> io::Result<OwnedFd> {
         Opened::File(file) => file,
         Opened::NotAFile(_) => return Err(io::ErrorKind::InvalidData.into()),
     };
-    let mut last = rustix::io::Errno::MFILE;
-    for place in PLACES {
-        match fcntl_dupfd_cloexec(&file, place) {
-            Ok(fd) => return Ok(fd),
-            Err(error) => last = error,
-        }
-    }
-    Err(last.into())
+    high_fd::duplicate(&file)
 }
 
 /// Read-only, so that nothing that inherits it can write there.
@@ -200,32 +191,24 @@ impl Watched {
     }
 }
 
-/// Does this process carry the token's pulse? What cannot be seen counts as no.
-pub(crate) fn is_carried_by(dir: &Dir, name: &str, token: u64, pid: u32) -> bool {
-    let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else { return false };
-    fdinfo::holds(pid, &file, |lock| is_pulse(lock, token)).unwrap_or(false)
-}
-
-fn is_pulse(lock: &fdinfo::LockLine, token: u64) -> bool {
-    lock.kind == "OFDLCK" && !lock.write && lock.start == token
+/// The read lock of this token, or with `None` of any.
+fn is_pulse(lock: &fdinfo::LockLine, token: Option<u64>) -> bool {
+    lock.kind == "OFDLCK" && !lock.write && token.is_none_or(|token| lock.start == token)
 }
 
 /// The processes seen to carry the token's pulse, ascending; for messages and for `stop`.
-pub(crate) fn carriers(dir: &Dir, name: &str, token: Option<u64>) -> fdinfo::Holders {
+pub(crate) fn carriers(dir: &Dir, name: &str, token: Option<u64>) -> fdinfo::LockHolders {
     let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else {
-        return fdinfo::Holders { pids: Vec::new(), blind: true };
+        return fdinfo::LockHolders { pids: Vec::new(), blind: true };
     };
-    fdinfo::holders(&file, |lock| {
-        lock.kind == "OFDLCK" && !lock.write && token.is_none_or(|token| lock.start == token)
-    })
-    .unwrap_or(fdinfo::Holders { pids: Vec::new(), blind: true })
+    fdinfo::holders(&file, |lock| is_pulse(lock, token))
+        .unwrap_or(fdinfo::LockHolders { pids: Vec::new(), blind: true })
 }
 
 /// Does this process carry the token's pulse? `false` also when that cannot be seen.
 pub(crate) fn carries(dir: &Dir, name: &str, token: u64, pid: u32) -> bool {
     let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else { return false };
-    fdinfo::holds(pid, &file, |lock| lock.kind == "OFDLCK" && !lock.write && lock.start == token)
-        .unwrap_or(false)
+    fdinfo::holds(pid, &file, |lock| is_pulse(lock, Some(token))).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -246,8 +229,8 @@ mod tests {
             assert_eq!(ask(&dir, "x", None), PulseFacts::Held);
         }
         assert_eq!(carriers(&dir, "x", Some(7)).pids, [std::process::id()]);
-        assert!(is_carried_by(&dir, "x", 7, std::process::id()));
-        assert!(!is_carried_by(&dir, "x", 8, std::process::id()));
+        assert!(carries(&dir, "x", 7, std::process::id()));
+        assert!(!carries(&dir, "x", 8, std::process::id()));
         assert!(carriers(&dir, "x", Some(8)).pids.is_empty());
         pulse.close();
         assert_eq!(ask(&dir, "x", None), PulseFacts::Free);

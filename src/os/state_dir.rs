@@ -1,7 +1,7 @@
 //! The state directory: chosen by uid or by one explicit setting, checked before use.
 
 use crate::error::{Error, Kind, reason};
-use crate::model::place::{Choices, Place, Rule, choose, file_system, parse_machine_file};
+use crate::model::place::{Choices, Rule, StatePlace, choose, file_system, parse_machine_file};
 use crate::os::dir::{Dir, Opened};
 use rustix::fs::{OFlags, Stat, fstat, fstatfs};
 use rustix::process::{getegid, geteuid, getgroups};
@@ -21,7 +21,7 @@ const STATE_ID: &str = ".state-id";
 #[derive(Debug)]
 pub(crate) struct StateDir {
     pub(crate) dir: Dir,
-    pub(crate) place: Place,
+    pub(crate) place: StatePlace,
     /// Name of its file system.
     pub(crate) file_system: String,
     /// Accepted without asking.
@@ -38,7 +38,7 @@ pub(crate) struct StateDir {
 
 /// A mark of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum DirMark {
     Private,
     Network,
 }
@@ -51,7 +51,7 @@ pub(crate) fn place(
     option: Option<PathBuf>,
     variable: Option<PathBuf>,
     user: Option<&str>,
-) -> Result<Place, Error> {
+) -> Result<StatePlace, Error> {
     if let Some(user) = user {
         return place_of_user(user);
     }
@@ -64,7 +64,7 @@ pub(crate) fn place(
         .map_err(|message| Error::config(message).hint("give an absolute path: --dir DIR or ORION_DIR=DIR"))
 }
 
-fn place_of_user(name: &str) -> Result<Place, Error> {
+fn place_of_user(name: &str) -> Result<StatePlace, Error> {
     let user = nix::unistd::User::from_name(name)
         .map_err(|errno| Error::config(format!("user {name}: {}", reason(&errno.into()))))?
         .ok_or_else(|| Error::usage(format!("there is no user {name}")))?;
@@ -107,7 +107,7 @@ impl StateDir {
     /// # Errors
     /// CONFIG for a directory nobody should trust or whose file system is not
     /// known to lock, else as the system answers.
-    pub(crate) fn open(place: Place, create: bool) -> Result<Option<Self>, Error> {
+    pub(crate) fn open(place: StatePlace, create: bool) -> Result<Option<Self>, Error> {
         let shown = place.path.display().to_string();
         let dir = match Dir::open(&place.path) {
             Ok(dir) => dir,
@@ -206,7 +206,7 @@ fn make_last(path: &Path) -> io::Result<()> {
 }
 
 /// A user without a home of their own has not chosen a bad directory: none was chosen.
-fn cannot_make(place: &Place, error: &io::Error) -> Error {
+fn cannot_make(place: &StatePlace, error: &io::Error) -> Error {
     let what = format!("directory {}", place.path.display());
     let refused = matches!(
         error.raw_os_error(),
@@ -232,12 +232,12 @@ fn cannot_make(place: &Place, error: &io::Error) -> Error {
 ///
 /// # Errors
 /// As the system answers.
-pub(crate) fn mark(path: &Path, mark: Mark) -> Result<(), Error> {
+pub(crate) fn mark(path: &Path, mark: DirMark) -> Result<(), Error> {
     let failed = |error: io::Error| Error::io(&format!("directory {}", path.display()), &error);
     let dir = Dir::open(path).map_err(failed)?;
     let name = match mark {
-        Mark::Private => PRIVATE,
-        Mark::Network => NETWORK,
+        DirMark::Private => PRIVATE,
+        DirMark::Network => NETWORK,
     };
     match dir.create(name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

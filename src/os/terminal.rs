@@ -7,9 +7,9 @@ use std::io;
 
 /// The terminal that this session belongs to, whatever stdin is.
 #[derive(Debug)]
-pub(crate) struct Terminal(File);
+pub(crate) struct ControllingTerminal(File);
 
-impl Terminal {
+impl ControllingTerminal {
     /// `None` without one: cron, systemd, a container.
     pub(crate) fn controlling() -> Option<Self> {
         File::open("/dev/tty").ok().map(Self)
@@ -33,7 +33,7 @@ impl Terminal {
     /// Puts our own process group into the foreground.
     ///
     /// # Errors
-    /// As [`Terminal::give_to`].
+    /// As [`ControllingTerminal::give_to`].
     pub(crate) fn take_back(&self) -> io::Result<()> {
         Ok(tcsetpgrp(&self.0, getpgrp())?)
     }

@@ -22,7 +22,7 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
 
 /// What waiting for children gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reaped {
+pub(crate) enum Collected {
     /// This child has ended, and its number is free again.
     One(u32, ExitStatus),
     /// Children live; none has ended.
@@ -32,15 +32,15 @@ pub(crate) enum Reaped {
 }
 
 /// Takes note of one ended child.
-pub(crate) fn reap() -> Reaped {
+pub(crate) fn reap() -> Collected {
     loop {
         return match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) => Reaped::One(
+            Ok(Some((pid, status))) => Collected::One(
                 u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0),
                 ExitStatus::from_raw(status.as_raw()),
             ),
-            Ok(None) => Reaped::Nobody,
-            Err(rustix::io::Errno::CHILD) => Reaped::Childless,
+            Ok(None) => Collected::Nobody,
+            Err(rustix::io::Errno::CHILD) => Collected::Childless,
             // EINTR. Whatever else it might be, it is no proof that nobody is left.
             Err(_) => continue,
         };

@@ -7,7 +7,7 @@ pub(crate) mod tmux;
 
 use crate::model::duration;
 use crate::model::terminal::Terminal;
-use crate::os::call::{self, Answer, NoAnswer};
+use crate::os::call::{self, CallAnswer, NoAnswer};
 use std::collections::HashSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl Budget {
     }
 
     /// Calls a program within what is left.
-    pub(crate) fn call(&self, command: &mut Command) -> Result<Answer, Fault> {
+    pub(crate) fn call(&self, command: &mut Command) -> Result<CallAnswer, Fault> {
         let cap = self.left().min(self.most);
         let name = command.get_program().to_string_lossy().into_owned();
         if cap.is_zero() {

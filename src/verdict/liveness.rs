@@ -67,7 +67,7 @@ pub(crate) enum State {
     /// No record, or a released one.
     Free,
     /// Proved: this owner runs.
-    Live(Holder),
+    Live(Through),
     /// Proved: every owner has ended and nobody carries the pulse.
     Dead,
     /// Neither.
@@ -80,7 +80,7 @@ pub(crate) enum State {
 
 /// Through whom it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum Through {
     /// The owner at this place of `owners`.
     Owner(usize),
     /// A process started by an owner, which carries the pulse.
@@ -165,7 +165,7 @@ pub(crate) fn judge(found: &Found, here: &Here, owners: &[OwnerFacts], pulse: Pu
     let state = match pulse {
         PulseFacts::Held => {
             evidence.push("rule 6: a process it started carries the pulse: LIVE".into());
-            State::Live(Holder::Descendant)
+            State::Live(Through::Descendant)
         }
         PulseFacts::Unclear if identity == State::Dead && !matches!(scope, Scope::Restarted(_)) => {
             evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
@@ -185,7 +185,7 @@ fn corrupt(why: &str, pulse: PulseFacts) -> Judgement {
     let state = match pulse {
         PulseFacts::Held => {
             evidence.push("rule 6: somebody carries the pulse: LIVE".into());
-            State::Live(Holder::Descendant)
+            State::Live(Through::Descendant)
         }
         PulseFacts::Unclear => {
             evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
@@ -216,30 +216,31 @@ fn by_identity(
         let (answer, line) = one_owner(owner, facts, time_differs);
         evidence.push(format!("{line} (pid {})", owner.pid));
         match answer {
-            Answer::Live => return State::Live(Holder::Owner(place)),
-            Answer::Dead => {}
-            Answer::Unknown(why) => doubt = doubt.or(Some(why)),
+            OwnerAnswer::Live => return State::Live(Through::Owner(place)),
+            OwnerAnswer::Dead => {}
+            OwnerAnswer::Unknown(why) => doubt = doubt.or(Some(why)),
         }
     }
     doubt.map_or(State::Dead, State::Unknown)
 }
 
 /// One owner's share of the verdict.
-enum Answer {
+enum OwnerAnswer {
     Live,
     Dead,
     Unknown(Doubt),
 }
 
-fn one_owner(owner: &ProcessIdentity, facts: &OwnerFacts, time_differs: bool) -> (Answer, String) {
+fn one_owner(owner: &ProcessIdentity, facts: &OwnerFacts, time_differs: bool) -> (OwnerAnswer, String) {
     match facts {
-        OwnerFacts::NotLooked => {
-            (Answer::Unknown(Doubt::Refused("no look was made".into())), "no look was made: UNKNOWN".into())
-        }
+        OwnerFacts::NotLooked => (
+            OwnerAnswer::Unknown(Doubt::Refused("no look was made".into())),
+            "no look was made: UNKNOWN".into(),
+        ),
         OwnerFacts::ByPidFd(facts) => by_pidfd(facts),
         OwnerFacts::BySearch(facts) => by_search(*facts),
         OwnerFacts::ByProc(..) if time_differs => (
-            Answer::Unknown(Doubt::OtherTimeNamespace),
+            OwnerAnswer::Unknown(Doubt::OtherTimeNamespace),
             "rule 5: start ticks of another time namespace: UNKNOWN".into(),
         ),
         OwnerFacts::ByProc(proc, kill) => by_proc(owner, proc, *kill),
@@ -247,54 +248,56 @@ fn one_owner(owner: &ProcessIdentity, facts: &OwnerFacts, time_differs: bool) ->
 }
 
 /// Rule 4: the pidfd decides alone. Right for zombies, for a dead leader with live threads, under hidepid.
-fn by_pidfd(facts: &PidFdFacts) -> (Answer, String) {
+fn by_pidfd(facts: &PidFdFacts) -> (OwnerAnswer, String) {
     match facts {
-        PidFdFacts::Absent => (Answer::Dead, "rule 4: no process has the number: DEAD".into()),
-        PidFdFacts::OtherInode => (Answer::Dead, "rule 4: another process has the number: DEAD".into()),
-        PidFdFacts::SameInode { ended: true } => (Answer::Dead, "rule 4: its pidfd says ended: DEAD".into()),
+        PidFdFacts::Absent => (OwnerAnswer::Dead, "rule 4: no process has the number: DEAD".into()),
+        PidFdFacts::OtherInode => (OwnerAnswer::Dead, "rule 4: another process has the number: DEAD".into()),
+        PidFdFacts::SameInode { ended: true } => {
+            (OwnerAnswer::Dead, "rule 4: its pidfd says ended: DEAD".into())
+        }
         PidFdFacts::SameInode { ended: false } => {
-            (Answer::Live, "rule 4: same pidfd inode, running: LIVE".into())
+            (OwnerAnswer::Live, "rule 4: same pidfd inode, running: LIVE".into())
         }
         PidFdFacts::Refused(why) => {
-            (Answer::Unknown(Doubt::Refused(why.clone())), format!("rule 4: pidfd_open: {why}: UNKNOWN"))
+            (OwnerAnswer::Unknown(Doubt::Refused(why.clone())), format!("rule 4: pidfd_open: {why}: UNKNOWN"))
         }
     }
 }
 
 /// Rule 3, from the initial pid namespace.
-fn by_search(facts: SearchFacts) -> (Answer, String) {
+fn by_search(facts: SearchFacts) -> (OwnerAnswer, String) {
     match facts {
-        SearchFacts::Running => (Answer::Live, "rule 3: found among all processes: LIVE".into()),
-        SearchFacts::Ended => (Answer::Dead, "rule 3: found, and its pidfd says ended: DEAD".into()),
-        SearchFacts::Missing => (Answer::Dead, "rule 3: not found in two complete passes: DEAD".into()),
+        SearchFacts::Running => (OwnerAnswer::Live, "rule 3: found among all processes: LIVE".into()),
+        SearchFacts::Ended => (OwnerAnswer::Dead, "rule 3: found, and its pidfd says ended: DEAD".into()),
+        SearchFacts::Missing => (OwnerAnswer::Dead, "rule 3: not found in two complete passes: DEAD".into()),
         SearchFacts::Incomplete => {
-            (Answer::Unknown(Doubt::OtherContainer), "rule 3: a pass was not complete: UNKNOWN".into())
+            (OwnerAnswer::Unknown(Doubt::OtherContainer), "rule 3: a pass was not complete: UNKNOWN".into())
         }
     }
 }
 
 /// Rule 5: without pidfs.
-fn by_proc(owner: &ProcessIdentity, proc: &ProcFacts, kill: KillFacts) -> (Answer, String) {
+fn by_proc(owner: &ProcessIdentity, proc: &ProcFacts, kill: KillFacts) -> (OwnerAnswer, String) {
     match (proc, kill) {
         (ProcFacts::Absent, KillFacts::Absent) => {
-            (Answer::Dead, "rule 5: /proc and kill say there is none: DEAD".into())
+            (OwnerAnswer::Dead, "rule 5: /proc and kill say there is none: DEAD".into())
         }
         (ProcFacts::Absent, KillFacts::Present | KillFacts::Unclear) => (
-            Answer::Unknown(Doubt::HiddenProcess),
+            OwnerAnswer::Unknown(Doubt::HiddenProcess),
             "rule 5: nothing in /proc, but the number is taken: UNKNOWN".into(),
         ),
         (ProcFacts::Unreadable(why), _) => {
-            (Answer::Unknown(Doubt::Refused(why.clone())), format!("rule 5: /proc: {why}: UNKNOWN"))
+            (OwnerAnswer::Unknown(Doubt::Refused(why.clone())), format!("rule 5: /proc: {why}: UNKNOWN"))
         }
         (ProcFacts::Seen { start_ticks, tgid, all_threads_dead }, _) => {
             if *tgid != owner.pid {
-                (Answer::Dead, "rule 5: the number is a thread's now: DEAD".into())
+                (OwnerAnswer::Dead, "rule 5: the number is a thread's now: DEAD".into())
             } else if *start_ticks != owner.start_ticks {
-                (Answer::Dead, "rule 5: another start time: DEAD".into())
+                (OwnerAnswer::Dead, "rule 5: another start time: DEAD".into())
             } else if *all_threads_dead {
-                (Answer::Dead, "rule 5: every thread is a zombie: DEAD".into())
+                (OwnerAnswer::Dead, "rule 5: every thread is a zombie: DEAD".into())
             } else {
-                (Answer::Live, "rule 5: same number and start time: LIVE".into())
+                (OwnerAnswer::Live, "rule 5: same number and start time: LIVE".into())
             }
         }
     }

@@ -57,8 +57,8 @@ pub(super) fn scope_of(value: &Value, here: &Here) -> Scope {
 fn word(state: &State) -> &'static str {
     match state {
         State::Free => "free",
-        State::Live(Holder::Owner(_)) => "live",
-        State::Live(Holder::Descendant) => "descendant",
+        State::Live(Through::Owner(_)) => "live",
+        State::Live(Through::Descendant) => "descendant",
         State::Dead => "dead",
         State::Unknown(_) => "unknown",
         State::Newer(_) => "newer",
@@ -384,7 +384,7 @@ fn live_if_any_owner_is_and_dead_only_if_all_are() {
         assert_eq!(verdict(&two(record()), &here(), &owners, PulseFacts::Free), expected, "{owners:?}");
     }
     let second = judge(&found(&two(record())), &here(), &[ENDED, RUNNING], PulseFacts::Free);
-    assert_eq!(second.state, State::Live(Holder::Owner(1)), "the one who lives is named");
+    assert_eq!(second.state, State::Live(Through::Owner(1)), "the one who lives is named");
     assert_eq!(
         verdict(&two(record()), &here(), &[ENDED], PulseFacts::Free),
         "unknown",

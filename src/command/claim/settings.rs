@@ -11,7 +11,7 @@ use crate::model::arbiter::Arbiter;
 use crate::model::claim::Goal;
 use crate::model::duration;
 use crate::model::labels::Labels;
-use crate::model::place::Place;
+use crate::model::place::StatePlace;
 use crate::model::stage::Boundary;
 use crate::report::escape;
 use crate::tracker::{Options, Secret};
@@ -60,7 +60,7 @@ pub(super) struct Text {
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Settings {
-    pub(super) place: Place,
+    pub(super) place: StatePlace,
     /// The file, and whether it is there.
     pub(super) file: (PathBuf, bool),
     texts: BTreeMap<&'static str, Text>,
@@ -131,7 +131,7 @@ impl Settings {
     }
 
     fn resolve(
-        place: Place,
+        place: StatePlace,
         file: (PathBuf, bool),
         mut texts: BTreeMap<&'static str, Text>,
     ) -> Result<Self, Error> {

@@ -12,10 +12,10 @@ use crate::command::exec;
 use crate::error::{Error, Kind};
 use crate::exit::Status;
 use crate::model::lease::BECOME;
-use crate::os::child::{self, Change};
+use crate::os::child::{self, ChildChange};
 use crate::os::process::{PidFd, wait_any};
 use crate::os::signals::{self, Mask, Queue, TERMINAL_STOPS};
-use crate::os::terminal::Terminal;
+use crate::os::terminal::ControllingTerminal;
 use crate::report::Report;
 use nix::sys::signal::{Signal, raise};
 use std::fs::File;
@@ -54,11 +54,11 @@ pub(super) fn guard(arguments: &Guardian) -> Result<Status, Error> {
         }
         while queue.next().map_err(system)?.is_some() {}
         match child::change(&command).map_err(system)? {
-            Change::Exited | Change::Killed(_) => {
+            ChildChange::Exited | ChildChange::Killed(_) => {
                 return command.wait().map(Status::of_child).map_err(system);
             }
-            Change::Stopped(signal) if TERMINAL_STOPS.contains(&signal) => stop_too(),
-            Change::Stopped(_) | Change::Nothing => {}
+            ChildChange::Stopped(signal) if TERMINAL_STOPS.contains(&signal) => stop_too(),
+            ChildChange::Stopped(_) | ChildChange::Nothing => {}
         }
     }
 }
@@ -133,7 +133,7 @@ fn end_everything(command: &mut Child) {
 /// and its shell gets the terminal back. Without a terminal somebody else stopped
 /// it, and whoever did continues it.
 fn stop_too() {
-    if Terminal::controlling().is_some() {
+    if ControllingTerminal::controlling().is_some() {
         let _ = raise(TERMINAL_STOP);
     }
 }

@@ -7,12 +7,12 @@ use crate::exit::{Exit, Status};
 use crate::lease::Resident;
 use crate::lease::look::show;
 use crate::model::lease::GUARDIAN;
-use crate::os::child::{self, Change};
+use crate::os::child::{self, ChildChange};
 use crate::os::inotify::Inotify;
 use crate::os::proc;
 use crate::os::process::wait_any;
 use crate::os::signals::{self, FORWARDED, Mask, Queue, signal_group_of_child, signal_own_group};
-use crate::os::terminal::Terminal;
+use crate::os::terminal::ControllingTerminal;
 use crate::report::{Report, escape};
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
@@ -43,7 +43,7 @@ struct Supervisor<'a> {
     queue: Queue,
     watch: Option<Inotify>,
     /// The terminal, when it was handed to the command.
-    terminal: Option<Terminal>,
+    terminal: Option<ControllingTerminal>,
     mask: Mask,
     passed_int: bool,
     /// When the role was lost, the command is killed at this time.
@@ -73,8 +73,8 @@ pub(super) fn supervise(resident: Resident, command: &[OsString], report: &Repor
         .spawn()
         .map_err(system)?;
     drop(read);
-    let terminal = Terminal::controlling()
-        .filter(Terminal::is_ours)
+    let terminal = ControllingTerminal::controlling()
+        .filter(ControllingTerminal::is_ours)
         .filter(|terminal| terminal.give_to(guardian.id()).is_ok());
     let watch = Inotify::watch_file(&resident.lock_path()).ok();
     let mut supervisor = Supervisor {
@@ -124,10 +124,10 @@ impl Supervisor<'_> {
                 }
             }
             match child::change(&self.guardian)? {
-                Change::Exited => return self.ended(),
-                Change::Killed(signal) => return self.guardian_was_killed(signal),
-                Change::Stopped(TERMINAL_STOP) => self.stopped(),
-                Change::Stopped(_) | Change::Nothing => {}
+                ChildChange::Exited => return self.ended(),
+                ChildChange::Killed(signal) => return self.guardian_was_killed(signal),
+                ChildChange::Stopped(TERMINAL_STOP) => self.stopped(),
+                ChildChange::Stopped(_) | ChildChange::Nothing => {}
             }
         }
     }
@@ -218,7 +218,7 @@ impl Supervisor<'_> {
         if let Some(terminal) = &handed {
             drop(terminal.take_back());
         }
-        let Some(terminal) = handed.or_else(Terminal::controlling) else { return };
+        let Some(terminal) = handed.or_else(ControllingTerminal::controlling) else { return };
         drop(signal_own_group(Signal::SIGTSTP));
         if terminal.is_ours() {
             drop(terminal.give_to(self.guardian.id()));

@@ -12,7 +12,7 @@ use crate::model::record::Record;
 use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::report::{Report, escape};
-use crate::verdict::liveness::{Holder, State};
+use crate::verdict::liveness::{State, Through};
 use serde_json::json;
 
 /// How the holder stands to the caller.
@@ -28,7 +28,7 @@ pub(super) enum Relation {
 
 /// Compares a live record's owners with the caller's owner and callers.
 pub(super) fn relation(judged: &Judged, owner: &ProcessIdentity, callers: &[u32]) -> Relation {
-    let State::Live(Holder::Owner(_)) = judged.state() else { return Relation::Stranger };
+    let State::Live(Through::Owner(_)) = judged.state() else { return Relation::Stranger };
     let Some(record) = judged.record() else { return Relation::Stranger };
     if record.owners.iter().any(|held| held.same(owner)) {
         return Relation::You;
@@ -65,7 +65,7 @@ pub(super) fn error(
         Relation::Ancestor => Error::new(
             Kind::HeldByAncestor,
             match judged.state() {
-                State::Live(Holder::Descendant) => format!(
+                State::Live(Through::Descendant) => format!(
                     "{name} is held by what {owner} started before it ended, and so by this process; waiting would be for yourself; token {token}"
                 ),
                 _ => format!(
@@ -137,7 +137,7 @@ fn again(name: &LockName, judged: &Judged, times: u64, since: &str) -> String {
         |owner| format!("by the same run (pid {}, {})", owner.pid, escape(owner.comm.as_bytes(), 60)),
     );
     let advice = match (judged.state(), judged.record()) {
-        (State::Live(Holder::Descendant), Some(record)) => orphan_advice(name, record),
+        (State::Live(Through::Descendant), Some(record)) => orphan_advice(name, record),
         _ => "If finished runs stay open here: man orion-reap".to_owned(),
     };
     format!("{name} skipped {times} times since {since} {who}. {advice}")

@@ -11,7 +11,7 @@ use crate::model::name::LockName;
 use crate::model::record::BROKEN_BY;
 use crate::os::clock;
 use crate::report::escape;
-use crate::verdict::liveness::{Holder, State};
+use crate::verdict::liveness::{State, Through};
 use serde_json::{Value, json};
 
 pub(super) fn status(call: &Call, args: Args) -> Result<Status, Error> {
@@ -114,11 +114,11 @@ fn free(store: &Store, name: &LockName, judged: &Judged) -> String {
 }
 
 /// What `/proc` knows of the holder at this moment.
-fn now(store: &Store, name: &LockName, judged: &Judged, holder: Holder) -> Vec<String> {
+fn now(store: &Store, name: &LockName, judged: &Judged, holder: Through) -> Vec<String> {
     let record = judged.record();
     let pid = match holder {
-        Holder::Owner(place) => record.and_then(|record| record.owners.get(place)).map(|owner| owner.pid),
-        Holder::Descendant => store.carriers(name, record.map(|record| record.token)).pids.first().copied(),
+        Through::Owner(place) => record.and_then(|record| record.owners.get(place)).map(|owner| owner.pid),
+        Through::Descendant => store.carriers(name, record.map(|record| record.token)).pids.first().copied(),
     };
     let mut lines: Vec<String> = Vec::new();
     if let Some(Value::Object(now)) = pid.map(tell::process_now) {
@@ -140,7 +140,7 @@ fn now(store: &Store, name: &LockName, judged: &Judged, holder: Holder) -> Vec<S
             record.map_or(0, |record| record.token)
         ));
     }
-    if let Holder::Owner(place) = holder
+    if let Through::Owner(place) = holder
         && let Some(owner) = record.and_then(|record| record.owners.get(place))
         && let Ok(stat) = crate::os::proc::stat(owner.pid)
         && escape(stat.comm.as_bytes(), 40) != escape(owner.comm.as_bytes(), 40)

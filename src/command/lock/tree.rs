@@ -15,7 +15,7 @@ use crate::os::gate::{Answer, Gate};
 use crate::os::proc::ProcStat;
 use crate::os::process::{self, PidFd, wait_any};
 use crate::os::signals::{self, Caught, FILE_SIZE, Mask, Queue};
-use crate::os::tree::{self, Reaped};
+use crate::os::tree::{self, Collected};
 use crate::report::{Report, escape};
 use crate::verdict::limits::{Due, Limits};
 use crate::verdict::ownership::Right;
@@ -132,9 +132,9 @@ fn start<'a>(
 fn strangers() -> io::Result<Vec<u32>> {
     loop {
         match tree::reap() {
-            Reaped::One(..) => {}
-            Reaped::Childless => return Ok(Vec::new()),
-            Reaped::Nobody => {
+            Collected::One(..) => {}
+            Collected::Childless => return Ok(Vec::new()),
+            Collected::Nobody => {
                 let us = std::process::id();
                 let below = tree::below(us, &[])?;
                 return Ok(below.iter().filter(|it| it.ppid == us).map(|it| it.pid).collect());
@@ -215,13 +215,13 @@ impl Tree<'_> {
     fn is_over(&mut self) -> bool {
         loop {
             match tree::reap() {
-                Reaped::One(pid, status) if pid == self.command.pid() && self.ended.is_none() => {
+                Collected::One(pid, status) if pid == self.command.pid() && self.ended.is_none() => {
                     self.ended = Some(Status::of_child(status));
                     self.say_at = Some(Instant::now() + LINGER);
                 }
-                Reaped::One(pid, _) => self.strangers.retain(|stranger| *stranger != pid),
-                Reaped::Childless => break,
-                Reaped::Nobody => {
+                Collected::One(pid, _) => self.strangers.retain(|stranger| *stranger != pid),
+                Collected::Childless => break,
+                Collected::Nobody => {
                     let alone = self.ended.is_some()
                         && !self.strangers.is_empty()
                         && self.members().is_some_and(|members| members.is_empty());

@@ -8,7 +8,7 @@ use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
-use crate::verdict::liveness::{Holder, State};
+use crate::verdict::liveness::{State, Through};
 use crate::verdict::owner::Wish;
 use crate::verdict::ownership::Right;
 use serde_json::json;
@@ -52,7 +52,7 @@ pub(super) fn right(token: Option<u64>, owner: Option<&str>, name: &LockName) ->
 
 /// Identity alone counts here: work that an ended owner left behind is not the owner.
 fn alive(store: &Store, name: &LockName, judged: Judged, orphan_ok: bool) -> Result<(), Error> {
-    if orphan_ok && judged.state() == &State::Live(Holder::Descendant) {
+    if orphan_ok && judged.state() == &State::Live(Through::Descendant) {
         return Ok(());
     }
     let identity = store.judge_identity(&judged.found);

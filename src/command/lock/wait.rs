@@ -12,7 +12,7 @@ use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::os::host;
 use crate::os::process::{PidFd, Pin, pin};
-use crate::verdict::liveness::{Holder, State};
+use crate::verdict::liveness::{State, Through};
 use serde_json::json;
 use std::time::Instant;
 
@@ -187,7 +187,7 @@ impl Waiter<'_> {
     }
 
     fn relation(&self, judged: &Judged, callers: &mut Option<Vec<u32>>) -> Result<Relation, Error> {
-        if let (State::Live(Holder::Descendant), Some(record)) = (judged.state(), judged.record())
+        if let (State::Live(Through::Descendant), Some(record)) = (judged.state(), judged.record())
             && self.store.carries(self.name, record.token, std::process::id())
         {
             return Ok(Relation::Ancestor);

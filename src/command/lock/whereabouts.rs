@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
 use crate::os::pulse;
-use crate::os::state_dir::{Mark, StateDir, mark};
+use crate::os::state_dir::{DirMark, StateDir, mark};
 use serde_json::json;
 
 pub(super) fn show(call: &Call, args: &Args) -> Result<Status, Error> {
@@ -15,8 +15,8 @@ pub(super) fn show(call: &Call, args: &Args) -> Result<Status, Error> {
     }
     let place = call.place().place()?;
     let wanted = match (args.mark_private, args.mark_network) {
-        (true, _) => Some(Mark::Private),
-        (_, true) => Some(Mark::Network),
+        (true, _) => Some(DirMark::Private),
+        (_, true) => Some(DirMark::Network),
         _ => None,
     };
     if let Some(wanted) = wanted {

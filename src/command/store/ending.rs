@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, reason};
 use crate::model::event::Event;
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::model::record::{BROKEN_BY, Record, Stored, Tick};
+use crate::model::record::{BROKEN_BY, LastTick, Record, Stored};
 use crate::os::process::{self, PidFd, Pin};
 use crate::os::{clock, pulse, tree};
 use crate::verdict::liveness::{Scope, scope};
@@ -47,7 +47,7 @@ impl Store {
     ) -> Result<bool, Error> {
         let ticked = self.change(name, right, |stored| {
             let before = stored.record.last_tick.as_ref().and_then(|tick| tick.every_s);
-            let tick = Tick {
+            let tick = LastTick {
                 utc: clock::wall().rfc3339(),
                 boottime_us: clock::boottime_us(),
                 monotonic_us: clock::monotonic_us(),

@@ -43,7 +43,7 @@ pub(crate) struct Where {
 
 impl Where {
     /// Resolves it with the environment and the system.
-    pub(crate) fn place(&self) -> Result<crate::model::place::Place, Error> {
+    pub(crate) fn place(&self) -> Result<crate::model::place::StatePlace, Error> {
         state_dir::place(
             self.dir.clone(),
             env::value(env::name::DIR).map(PathBuf::from),
@@ -213,13 +213,13 @@ impl Store {
     }
 
     /// Processes that carry the pulse of a token.
-    pub(crate) fn carriers(&self, name: &LockName, token: Option<u64>) -> crate::os::fdinfo::Holders {
+    pub(crate) fn carriers(&self, name: &LockName, token: Option<u64>) -> crate::os::fdinfo::LockHolders {
         pulse::carriers(&self.shelf, name.as_str(), token)
     }
 
     /// Does this process carry the pulse of a token?
     pub(crate) fn carries(&self, name: &LockName, token: u64, pid: u32) -> bool {
-        pulse::is_carried_by(&self.shelf, name.as_str(), token, pid)
+        pulse::carries(&self.shelf, name.as_str(), token, pid)
     }
 
     /// The last token of a name, read without its guard; for a name without a record.

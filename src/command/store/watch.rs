@@ -13,7 +13,7 @@ use crate::os::inotify::Inotify;
 use crate::os::process::{self, PidFd, Pin, wait_any};
 use crate::os::pulse::Watched;
 use crate::os::queue::Place;
-use crate::verdict::liveness::{Holder, Scope, State, scope};
+use crate::verdict::liveness::{Scope, State, Through, scope};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -111,7 +111,7 @@ impl<'a> Watch<'a> {
         // inotify tells nothing of what other machines do.
         let mut complete = self.bell.is_some() && self.inotify.is_some() && !self.store.state.network;
         match (judged.state(), judged.record()) {
-            (State::Live(Holder::Owner(_)), Some(record)) => {
+            (State::Live(Through::Owner(_)), Some(record)) => {
                 for pin in self.store.pins(record) {
                     match pin {
                         Pin::Running(pin) => pins.push(pin),
@@ -126,7 +126,7 @@ impl<'a> Watch<'a> {
                     complete = false;
                 }
             }
-            (State::Live(Holder::Descendant), Some(record)) => complete &= self.watch_pulse(record.token),
+            (State::Live(Through::Descendant), Some(record)) => complete &= self.watch_pulse(record.token),
             // Corrupt, with a pulse on some byte: a lock on all of them would be in the way of the next owner.
             (State::Live(_), None) => complete = false,
             _ => {}

@@ -10,7 +10,7 @@ use crate::error::escape;
 use crate::model::ticket::{EventId, Expect, Key, Ticket, What};
 use crate::os::clock;
 use crate::os::mask::Blocked;
-use crate::os::plain_file::{self, Content, Stamp};
+use crate::os::plain_file::{self, Content, FileStamp};
 use crate::tracker::failure::{Failure, Why};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -62,7 +62,7 @@ pub(super) struct State {
     pub(super) ticket: Ticket,
     pub(super) history: History,
     file: TicketFile,
-    stamp: Stamp,
+    stamp: FileStamp,
     mode: u32,
 }
 
@@ -259,7 +259,7 @@ fn apply(paths: &Paths, state: &mut State, note: &Note) -> Result<(), Failure> {
     plain_file::replace(&paths.ticket, &paths.temp, text.as_bytes(), state.mode).map_err(failed)
 }
 
-fn revision(stamp: Stamp) -> String {
+fn revision(stamp: FileStamp) -> String {
     format!("{}-{}-{}", stamp.inode, stamp.size, stamp.modified_ns)
 }
 

@@ -3,7 +3,7 @@
 use super::machine::fail;
 use super::{Checks, Finding};
 use crate::env;
-use crate::os::call::{Answer, NoAnswer, call};
+use crate::os::call::{CallAnswer, NoAnswer, call};
 use crate::report::escape;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -106,7 +106,7 @@ fn orca() -> Finding {
 }
 
 /// One call with an end.
-pub(super) fn ask(command: &mut Command) -> Result<Answer, String> {
+pub(super) fn ask(command: &mut Command) -> Result<CallAnswer, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let shown = escape(program.as_bytes(), 120);
     call(command, PATIENCE).map_err(|no| match no {

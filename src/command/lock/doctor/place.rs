@@ -4,7 +4,7 @@ use super::around::{ask, ourselves};
 use super::machine::fail;
 use super::{Call, Checks, Finding};
 use crate::error::Error;
-use crate::model::place::{Place, Rule};
+use crate::model::place::{Rule, StatePlace};
 use crate::os::proc;
 use crate::os::state_dir::StateDir;
 use rustix::fs::{fstat, fstatvfs};
@@ -55,7 +55,7 @@ pub(super) fn io(error: &std::io::Error, advice: &str) -> (String, String) {
 }
 
 /// What cron sees: nothing of the environment.
-fn bare(checks: &mut Checks, place: &Place) {
+fn bare(checks: &mut Checks, place: &StatePlace) {
     let found = in_bare_environment();
     let shown = place.path.display();
     match found {
@@ -74,7 +74,7 @@ fn bare(checks: &mut Checks, place: &Place) {
 
 /// A variable of a terminal's shell is none of cron's. Without a terminal we may be under cron or
 /// systemd, where somebody wrote it down.
-fn elsewhere(checks: &mut Checks, place: &Place, what: &str) {
+fn elsewhere(checks: &mut Checks, place: &StatePlace, what: &str) {
     let shown = place.path.display();
     let advice = match place.rule {
         Rule::Variable => {

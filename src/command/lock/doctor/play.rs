@@ -5,7 +5,7 @@ use super::Checks;
 use super::around::{PATIENCE, ask, ourselves, sibling};
 use super::machine::fail;
 use super::scratch::Scratch;
-use crate::os::call::Answer;
+use crate::os::call::CallAnswer;
 use crate::os::process::{PidFd, wait_any};
 use crate::report::escape;
 use rustix::process::Signal;
@@ -53,12 +53,12 @@ impl Stage<'_> {
     }
 
     /// `orion-lock --dir SCRATCH …` to its end.
-    fn lock(&self, args: &[&str]) -> Result<Answer, String> {
+    fn lock(&self, args: &[&str]) -> Result<CallAnswer, String> {
         ask(self.command(&self.program).args(args))
     }
 
     /// Takes the lock with a command that does nothing.
-    fn take(&self, options: &[&str]) -> Result<Answer, String> {
+    fn take(&self, options: &[&str]) -> Result<CallAnswer, String> {
         self.lock(&[&["run"], options, &[NAME, SHELL, "-c", ":"]].concat())
     }
 
@@ -80,7 +80,7 @@ impl Stage<'_> {
         &self,
         checks: &mut Checks,
         name: &str,
-        answer: &Answer,
+        answer: &CallAnswer,
         code: i32,
         detail: &str,
         advice: &str,
@@ -195,7 +195,7 @@ fn released(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
     Ok(())
 }
 
-fn stage_token(tokens: &mut Vec<u64>, text: &str, answer: &Answer) -> Result<(), String> {
+fn stage_token(tokens: &mut Vec<u64>, text: &str, answer: &CallAnswer) -> Result<(), String> {
     let said = || format!("acquire printed no token: {}", escape(answer.stderr.trim_ascii(), 200));
     tokens.push(text.parse().map_err(|_| said())?);
     Ok(())

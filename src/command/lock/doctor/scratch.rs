@@ -12,7 +12,7 @@ use crate::os::helper::Bell;
 use crate::os::inotify::Inotify;
 use crate::os::process::wait_any;
 use crate::os::pulse::{self, Left, Watched};
-use crate::os::state_dir::{Mark, StateDir, mark};
+use crate::os::state_dir::{DirMark, StateDir, mark};
 use rustix::fs::{OFlags, fstat};
 use std::fs::File;
 use std::io::Write;
@@ -72,7 +72,7 @@ impl Scratch {
     fn new(state: &StateDir) -> std::io::Result<Self> {
         let (dir, at_work) = Self::begin(state)?;
         let path = std::path::absolute(dir.path())?;
-        for (wanted, kind) in [(state.network, Mark::Network), (state.private, Mark::Private)] {
+        for (wanted, kind) in [(state.network, DirMark::Network), (state.private, DirMark::Private)] {
             if wanted {
                 mark(&path, kind).map_err(|error| std::io::Error::other(error.to_string()))?;
             }
