@@ -28,7 +28,7 @@
 //! or between hard links of one store; and nothing stops a resident whose lock file
 //! somebody deletes, unless it asks [`Resident::is_current`].
 
-pub(crate) mod look;
+pub(crate) mod observe;
 pub(crate) mod role;
 pub(crate) mod takeover;
 pub(crate) mod ticking;
@@ -42,12 +42,12 @@ use crate::os::child::inheritable;
 use crate::os::proc;
 use crate::os::store::{self, StorePlace};
 use crate::report::escape;
-use look::{Look, Sight, Which};
-use role::{Candidate, Role, Taken};
+use observe::{LeaseObservation, LockFile, LockState};
+use role::{HeldRole, OwnDescription, RoleOutcome};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use takeover::{GRACE, Policy, Siege};
+use takeover::{GRACE, LeasePolicy, RoleAttempt};
 
 /// After how much silence, in time awake, a resident that has ticked is called stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(5 * 60);
@@ -56,28 +56,28 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone, Debug)]
 pub struct Request {
     store: PathBuf,
-    candidate: Candidate,
+    description: OwnDescription,
     wait: Duration,
 }
 
 impl Request {
     /// The store, however it is spelled; it need not exist, its directory must.
     pub fn new(store: impl Into<PathBuf>) -> Self {
-        let candidate = Candidate { surface: "unknown".into(), build: None };
-        Self { store: store.into(), candidate, wait: Duration::ZERO }
+        let description = OwnDescription { surface: "unknown".into(), build: None };
+        Self { store: store.into(), description, wait: Duration::ZERO }
     }
 
     /// Where this process came from ("chat", "wake", "api"); shown to others.
     #[must_use]
     pub fn surface(mut self, surface: impl Into<String>) -> Self {
-        self.candidate.surface = surface.into();
+        self.description.surface = surface.into();
         self
     }
 
     /// Which build this is, so that a newer one may take over.
     #[must_use]
     pub fn build(mut self, build: Build) -> Self {
-        self.candidate.build = Some(build);
+        self.description.build = Some(build);
         self
     }
 
@@ -104,7 +104,7 @@ pub enum Acquired {
 #[must_use = "dropping it gives the role up"]
 pub struct Resident {
     pub(crate) place: StorePlace,
-    pub(crate) role: Role,
+    pub(crate) role: HeldRole,
 }
 
 impl Resident {
@@ -115,7 +115,7 @@ impl Resident {
     /// [`Kind::CannotCreate`] or [`Kind::Io`] when the tick could not be written
     /// (full disk, read-only): worth a log line, never a reason to stop.
     pub fn tick(&self) -> Result<(), Error> {
-        let path = look::show(&self.place.lock_path());
+        let path = observe::show(&self.place.lock_path());
         if !self.is_current() {
             return Err(Error::new(
                 Kind::NotOwner,
@@ -152,7 +152,7 @@ impl Resident {
 /// a FIFO in its place), [`Kind::CannotTell`] when a legacy lock cannot be read,
 /// [`Kind::System`] when the kernel refuses to lock (ENOLCK).
 pub fn acquire(request: &Request) -> Result<Acquired, Error> {
-    let policy = Policy {
+    let policy = LeasePolicy {
         wait: Some(request.wait),
         allowed: Vec::new(),
         ours: None,
@@ -162,14 +162,14 @@ pub fn acquire(request: &Request) -> Result<Acquired, Error> {
         second_look: Duration::ZERO,
         dry_run: false,
     };
-    let place = look::find(&request.store)?;
-    let mut siege = Siege::new(&policy);
-    match role::take(&place, |look| siege.judge(look))? {
-        Taken::Won(role) => {
-            role.introduce(&place, &request.candidate)?;
+    let place = observe::find(&request.store)?;
+    let mut attempt = RoleAttempt::new(&policy);
+    match role::take(&place, |observed| attempt.judge(observed))? {
+        RoleOutcome::Won(role) => {
+            role.write_first_payload(&place, &request.description)?;
             Ok(Acquired::Serving(Resident { place, role }))
         }
-        Taken::Held(look) => Ok(Acquired::Held(Holder::of(&look, STUCK_AFTER))),
+        RoleOutcome::Held(observed) => Ok(Acquired::Held(Holder::of(&observed, STUCK_AFTER))),
     }
 }
 
@@ -205,14 +205,14 @@ pub struct Holder {
 
 impl Holder {
     /// Reads what can be known about the holder now.
-    pub(crate) fn of(look: &Look, stuck_after: Duration) -> Self {
-        let now = look::now();
-        let stat = look.pid().and_then(|pid| proc::stat(pid).ok());
-        let payload = look.believed();
+    pub(crate) fn of(observed: &LeaseObservation, stuck_after: Duration) -> Self {
+        let now = observe::now();
+        let stat = observed.pid().and_then(|pid| proc::stat(pid).ok());
+        let payload = observed.believed();
         let time = |written: Written| written.stamp().map(Stamp::time);
         let escaped = |text: String| escape(text.as_bytes(), 80);
         Self {
-            pid: look.pid(),
+            pid: observed.pid(),
             comm: stat.as_ref().map(|stat| escape(stat.comm.as_bytes(), 64)),
             state: stat.as_ref().map(|stat| stat.state),
             surface: payload.and_then(|payload| payload.surface()).map(escaped),
@@ -221,9 +221,9 @@ impl Holder {
             acquired_at: payload.and_then(|payload| time(payload.acquired_at())),
             last_tick: payload.and_then(|payload| time(payload.last_tick())),
             build: payload.and_then(|payload| payload.build()),
-            silence: look.silence(&now, stuck_after, Duration::ZERO),
+            silence: observed.silence(&now, stuck_after, Duration::ZERO),
             clock_moved: payload.is_some_and(|payload| crate::verdict::lease::clock_moved(payload, &now)),
-            legacy: look.which == Which::Legacy,
+            legacy: observed.which == LockFile::Legacy,
         }
     }
 
@@ -239,10 +239,10 @@ impl Holder {
 /// # Errors
 /// [`Kind::CannotTell`] when the lock file is none or may not be read; others as [`acquire`].
 pub fn probe(store: &Path) -> Result<Option<Holder>, Error> {
-    let place = look::find(store)?;
-    Ok(match look::look(&place)? {
-        Sight::Free => None,
-        Sight::Held(look) => Some(Holder::of(&look, STUCK_AFTER)),
+    let place = observe::find(store)?;
+    Ok(match observe::observe(&place)? {
+        LockState::Free => None,
+        LockState::Held(observed) => Some(Holder::of(&observed, STUCK_AFTER)),
     })
 }
 
@@ -253,7 +253,7 @@ pub fn probe(store: &Path) -> Result<Option<Holder>, Error> {
 /// As [`Resident::tick`]; [`Kind::NotOwner`] also when this process is neither the
 /// holder nor the command it was started for.
 pub fn tick(store: &Path) -> Result<(), Error> {
-    ticking::tick_for(&look::find(store)?, &[std::process::id()])
+    ticking::tick_for(&observe::find(store)?, &[std::process::id()])
 }
 
 impl Build {
@@ -263,7 +263,7 @@ impl Build {
     /// [`Kind::Config`] when the file cannot be examined.
     pub fn of(program: &Path) -> Result<Self, Error> {
         let (time, size) = store::time_and_size(program).map_err(|error| {
-            Error::config(format!("{}: {}", look::show(program), crate::error::reason(&error)))
+            Error::config(format!("{}: {}", observe::show(program), crate::error::reason(&error)))
         })?;
         // At the resolution the file system kept, as its text will show it.
         let mod_time = Stamp::read(&Stamp::of(time).rfc3339_trimmed()).stamp();

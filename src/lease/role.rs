@@ -1,8 +1,8 @@
 //! Taking the role: the flock, the legacy lock beside it, and waiting for both.
 
-use super::look::{self, Look, Sight, Which, show};
+use super::observe::{self, LeaseObservation, LockFile, LockState, show};
 use crate::error::{Error, Kind};
-use crate::model::lease::{Build, Introduction, MAX_PAYLOAD, Payload};
+use crate::model::lease::{Build, FirstPayload, MAX_PAYLOAD, Payload};
 use crate::model::stamp::Stamp;
 use crate::os::dir::Opened;
 use crate::os::flock::{self, Mode};
@@ -17,32 +17,32 @@ use std::time::{Duration, Instant, SystemTime};
 /// A probe holds the lock for an instant; a refusal that can name nobody looks again for so long.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How often a waiter looks whether it waits at the right file, and at the holder's ticks.
-pub(crate) const GLANCE: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a lock file may be replaced under us.
 const ATTEMPTS: usize = 5;
 
 /// The role: an exclusive flock on the store's lock file, and a shared one on the
 /// legacy file where there is one. Dropping it closes both.
 #[derive(Debug)]
-pub(crate) struct Role {
+pub(crate) struct HeldRole {
     pub(crate) file: File,
     pub(crate) legacy: Option<File>,
 }
 
 /// Who wants the role.
 #[derive(Clone, Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct OwnDescription {
     pub(crate) surface: String,
     pub(crate) build: Option<Build>,
 }
 
-enum Try {
-    Won(Role),
-    Busy(Which),
+enum TryOutcome {
+    Won(HeldRole),
+    Busy(LockFile),
 }
 
 /// What to do about a holder.
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// Give up: it stays the holder.
     Refuse,
     /// Wait so long for the lock, then look again.
@@ -51,9 +51,9 @@ pub(crate) enum Next {
 
 /// How taking the role ended.
 #[derive(Debug)]
-pub(crate) enum Taken {
-    Won(Role),
-    Held(Look),
+pub(crate) enum RoleOutcome {
+    Won(HeldRole),
+    Held(LeaseObservation),
 }
 
 fn lock_error(place: &StorePlace, error: &io::Error) -> Error {
@@ -73,11 +73,11 @@ fn open(place: &StorePlace) -> Result<File, Error> {
     }
 }
 
-fn try_once(place: &StorePlace) -> Result<Try, Error> {
+fn try_once(place: &StorePlace) -> Result<TryOutcome, Error> {
     for _ in 0..ATTEMPTS {
         let file = open(place)?;
         if !flock::try_lock(&file, Mode::Exclusive).map_err(|error| lock_error(place, &error))? {
-            return Ok(Try::Busy(Which::Own));
+            return Ok(TryOutcome::Busy(LockFile::Own));
         }
         if let Some(tried) = with_lock(place, file)? {
             return Ok(tried);
@@ -91,13 +91,15 @@ fn try_once(place: &StorePlace) -> Result<Try, Error> {
 
 /// With the flock won: is it the one of the file at the path, and is no legacy
 /// resident there? `None`: it was the lock of a file that is gone.
-fn with_lock(place: &StorePlace, file: File) -> Result<Option<Try>, Error> {
+fn with_lock(place: &StorePlace, file: File) -> Result<Option<TryOutcome>, Error> {
     if !place.dir.path_leads_to(&place.lock, &file).map_err(|error| lock_error(place, &error))? {
         return Ok(None);
     }
     let legacy = match store::open_to_read(&place.dir, LEGACY) {
         Ok(Opened::File(legacy)) => legacy,
-        Ok(Opened::Missing | Opened::NotAFile(_)) => return Ok(Some(Try::Won(Role { file, legacy: None }))),
+        Ok(Opened::Missing | Opened::NotAFile(_)) => {
+            return Ok(Some(TryOutcome::Won(HeldRole { file, legacy: None })));
+        }
         Err(error) => {
             let path = show(&place.dir.path().join(LEGACY));
             let why = crate::error::reason(&error);
@@ -108,16 +110,20 @@ fn with_lock(place: &StorePlace, file: File) -> Result<Option<Try>, Error> {
         }
     };
     let free = flock::try_lock(&legacy, Mode::Shared).map_err(|error| lock_error(place, &error))?;
-    Ok(Some(if free { Try::Won(Role { file, legacy: Some(legacy) }) } else { Try::Busy(Which::Legacy) }))
+    Ok(Some(if free {
+        TryOutcome::Won(HeldRole { file, legacy: Some(legacy) })
+    } else {
+        TryOutcome::Busy(LockFile::Legacy)
+    }))
 }
 
-impl Role {
+impl HeldRole {
     /// Writes who we are. A payload that cannot be written ends the role at once.
     ///
     /// # Errors
     /// [`Kind::CannotCreate`] on a full or read-only disk.
-    pub(crate) fn introduce(&self, place: &StorePlace, by: &Candidate) -> Result<(), Error> {
-        let payload = Payload::new(&Introduction {
+    pub(crate) fn write_first_payload(&self, place: &StorePlace, by: &OwnDescription) -> Result<(), Error> {
+        let payload = Payload::new(&FirstPayload {
             pid: std::process::id(),
             host: &host::hostname(),
             surface: &by.surface,
@@ -147,55 +153,55 @@ impl Role {
 /// [`Kind::CannotTell`] when a legacy lock cannot be read, what `judge` returns.
 pub(crate) fn take(
     place: &StorePlace,
-    mut judge: impl FnMut(&Look) -> Result<Next, Error>,
-) -> Result<Taken, Error> {
-    let mut waiting: Option<Waiting> = None;
+    mut judge: impl FnMut(&LeaseObservation) -> Result<NextStep, Error>,
+) -> Result<RoleOutcome, Error> {
+    let mut waiting: Option<LockWaiter> = None;
     let mut nameless_since: Option<Instant> = None;
-    let mut slice = GLANCE;
+    let mut slice = LOOK_EVERY;
     loop {
-        let tried = match waiting.as_mut().map(|waiting| waiting.glance(place, slice)) {
+        let tried = match waiting.as_mut().map(|waiting| waiting.wait(place, slice)) {
             None => match try_once(place) {
                 Ok(tried) => tried,
                 // Not for us to write, but whoever holds it can be seen all the same.
-                Err(error) if error.kind() == Kind::CannotCreate => match look::look(place) {
-                    Ok(Sight::Held(look)) => Try::Busy(look.which),
+                Err(error) if error.kind() == Kind::CannotCreate => match observe::observe(place) {
+                    Ok(LockState::Held(observed)) => TryOutcome::Busy(observed.which),
                     _ => return Err(error),
                 },
                 Err(error) => return Err(error),
             },
-            Some(Glance::Won(file)) => {
+            Some(WaitOutcome::Won(file)) => {
                 waiting = None;
                 match with_lock(place, file)? {
                     Some(tried) => tried,
                     None => continue,
                 }
             }
-            Some(Glance::TryAgain) => {
+            Some(WaitOutcome::TryAgain) => {
                 waiting = None;
                 continue;
             }
-            Some(Glance::Failed(error)) => return Err(lock_error(place, &error)),
-            Some(Glance::StillBusy(which)) => Try::Busy(which),
+            Some(WaitOutcome::Failed(error)) => return Err(lock_error(place, &error)),
+            Some(WaitOutcome::StillBusy(which)) => TryOutcome::Busy(which),
         };
         let which = match tried {
-            Try::Won(role) => return Ok(Taken::Won(role)),
-            Try::Busy(which) => which,
+            TryOutcome::Won(role) => return Ok(RoleOutcome::Won(role)),
+            TryOutcome::Busy(which) => which,
         };
         let since = *nameless_since.get_or_insert_with(Instant::now);
-        let sight = match look::look(place)? {
+        let state = match observe::observe(place)? {
             // Busy for us and free for a look, and that for long: somebody has it shared.
-            Sight::Free if since.elapsed() >= LOOK_AGAIN => look::nameless(place, which)?,
-            sight => sight,
+            LockState::Free if since.elapsed() >= LOOK_AGAIN => observe::nameless(place, which)?,
+            state => state,
         };
-        if let Sight::Held(look) = sight
-            && (waiting.is_some() || look.pid().is_some() || since.elapsed() >= LOOK_AGAIN)
+        if let LockState::Held(observed) = state
+            && (waiting.is_some() || observed.pid().is_some() || since.elapsed() >= LOOK_AGAIN)
         {
-            match judge(&look)? {
-                Next::Refuse => return Ok(Taken::Held(look)),
-                Next::Wait(time) => slice = time.min(GLANCE),
+            match judge(&observed)? {
+                NextStep::Refuse => return Ok(RoleOutcome::Held(observed)),
+                NextStep::Wait(time) => slice = time.min(LOOK_EVERY),
             }
             if waiting.is_none() {
-                match Waiting::start(place, which) {
+                match LockWaiter::start(place, which) {
                     Ok(started) => waiting = started,
                     Err(error) if error.kind() == Kind::CannotCreate => thread::sleep(slice),
                     Err(error) => return Err(error),
@@ -209,26 +215,26 @@ pub(crate) fn take(
 }
 
 /// A blocked flock in a helper thread, and the file it blocks on.
-struct Waiting {
-    which: Which,
+struct LockWaiter {
+    which: LockFile,
     /// A duplicate of the thread's file, to see whether it is still the one at the path.
     file: File,
     won: Receiver<io::Result<File>>,
 }
 
-enum Glance {
+enum WaitOutcome {
     Won(File),
-    StillBusy(Which),
+    StillBusy(LockFile),
     TryAgain,
     Failed(io::Error),
 }
 
-impl Waiting {
+impl LockWaiter {
     /// `None` when the file is gone: try again.
-    fn start(place: &StorePlace, which: Which) -> Result<Option<Self>, Error> {
+    fn start(place: &StorePlace, which: LockFile) -> Result<Option<Self>, Error> {
         let (file, mode) = match which {
-            Which::Own => (open(place)?, Mode::Exclusive),
-            Which::Legacy => match store::open_to_read(&place.dir, LEGACY) {
+            LockFile::Own => (open(place)?, Mode::Exclusive),
+            LockFile::Legacy => match store::open_to_read(&place.dir, LEGACY) {
                 Ok(Opened::File(file)) => (file, Mode::Shared),
                 _ => return Ok(None),
             },
@@ -239,18 +245,18 @@ impl Waiting {
     }
 
     /// Waits for `slice`.
-    fn glance(&mut self, place: &StorePlace, slice: Duration) -> Glance {
+    fn wait(&mut self, place: &StorePlace, slice: Duration) -> WaitOutcome {
         match self.won.recv_timeout(slice) {
             // The legacy lock is only passed: what counts is tried from the start.
-            Ok(Ok(_)) if self.which == Which::Legacy => Glance::TryAgain,
-            Ok(Ok(file)) => Glance::Won(file),
-            Ok(Err(error)) => Glance::Failed(error),
-            Err(RecvTimeoutError::Disconnected) => Glance::TryAgain,
+            Ok(Ok(_)) if self.which == LockFile::Legacy => WaitOutcome::TryAgain,
+            Ok(Ok(file)) => WaitOutcome::Won(file),
+            Ok(Err(error)) => WaitOutcome::Failed(error),
+            Err(RecvTimeoutError::Disconnected) => WaitOutcome::TryAgain,
             Err(RecvTimeoutError::Timeout) => {
-                match place.dir.path_leads_to(look::name(place, self.which), &self.file) {
-                    Ok(true) => Glance::StillBusy(self.which),
-                    Ok(false) => Glance::TryAgain,
-                    Err(error) => Glance::Failed(error),
+                match place.dir.path_leads_to(observe::name(place, self.which), &self.file) {
+                    Ok(true) => WaitOutcome::StillBusy(self.which),
+                    Ok(false) => WaitOutcome::TryAgain,
+                    Err(error) => WaitOutcome::Failed(error),
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! "The work passed here": a new `last_tick` in the payload.
 
-use super::look::show;
+use super::observe::show;
 use crate::error::{Error, Kind};
 use crate::model::lease::{GUARDIAN, MAX_PAYLOAD, Payload};
 use crate::model::stamp::Stamp;
 use crate::os::dir::Opened;
-use crate::os::store::{self, Reading, StorePlace};
+use crate::os::store::{self, PayloadReading, StorePlace};
 use crate::os::{clock, fdinfo, host, proc};
 use std::fs::File;
 use std::io;
@@ -14,14 +14,14 @@ use std::time::{Duration, SystemTime};
 /// How long a tick tries to read a payload that is just being written.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Ticks for one of `candidates`, which must be the holder of the store's role or
+/// Ticks for one of `callers`, which must be the holder of the store's role or
 /// the command that the holder was started for.
 ///
 /// # Errors
 /// [`Kind::NotOwner`] when none of them is, or the lock file is gone;
 /// [`Kind::CannotTell`] when that cannot be seen; [`Kind::CannotCreate`] or
 /// [`Kind::Io`] when the tick cannot be written.
-pub(crate) fn tick_for(place: &StorePlace, candidates: &[u32]) -> Result<(), Error> {
+pub(crate) fn tick_for(place: &StorePlace, callers: &[u32]) -> Result<(), Error> {
     let path = show(&place.lock_path());
     let file = match store::open_to_write(&place.dir, &place.lock) {
         Ok(Opened::File(file)) => file,
@@ -34,8 +34,8 @@ pub(crate) fn tick_for(place: &StorePlace, candidates: &[u32]) -> Result<(), Err
         Err(error) => return Err(Error::io(&path, &error)),
     };
     let mut hidden = false;
-    for candidate in candidates {
-        match may_tick(*candidate, &file) {
+    for caller in callers {
+        match may_tick(*caller, &file) {
             Ok(true) => return write_tick(&file, &path),
             Ok(false) => {}
             Err(error) if proc::is_gone(&error) => {}
@@ -74,8 +74,8 @@ fn may_tick(pid: u32, file: &File) -> io::Result<bool> {
 pub(crate) fn write_tick(file: &File, path: &str) -> Result<(), Error> {
     let io = |error: &io::Error| Error::io(path, error);
     let bytes = match store::read_payload(file, PATIENCE).map_err(|error| io(&error))? {
-        Reading::Stable(bytes) => bytes,
-        Reading::Torn | Reading::TooLong => Vec::new(),
+        PayloadReading::Stable(bytes) => bytes,
+        PayloadReading::Torn | PayloadReading::TooLong => Vec::new(),
     };
     let Some(payload) = Payload::parse(&bytes) else {
         return Err(Error::new(Kind::Io, format!("{path} holds no payload that a tick could be added to")));

@@ -45,7 +45,7 @@ pub(crate) struct TickStamp {
 
 /// What a resident says about itself when it takes the role.
 #[derive(Clone, Debug)]
-pub(crate) struct Introduction<'a> {
+pub(crate) struct FirstPayload<'a> {
     pub(crate) pid: u32,
     pub(crate) host: &'a str,
     pub(crate) surface: &'a str,
@@ -71,12 +71,12 @@ impl Payload {
         if bytes.len() > MAX_PAYLOAD {
             return None;
         }
-        let Fields(fields) = serde_json::from_slice(bytes).ok()?;
+        let OrderedFields(fields) = serde_json::from_slice(bytes).ok()?;
         Some(Self { fields })
     }
 
     /// A resident's first words.
-    pub(crate) fn new(by: &Introduction<'_>) -> Self {
+    pub(crate) fn new(by: &FirstPayload<'_>) -> Self {
         let mut payload = Self { fields: Vec::new() };
         payload.set("pid", &by.pid);
         payload.set("host", by.host);
@@ -202,27 +202,27 @@ impl Payload {
 }
 
 /// An object as a list, so that order and unknown values survive.
-struct Fields(Vec<(String, Box<RawValue>)>);
+struct OrderedFields(Vec<(String, Box<RawValue>)>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for OrderedFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields;
+        struct OrderedVisitor;
+        impl<'de> Visitor<'de> for OrderedVisitor {
+            type Value = OrderedFields;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedFields, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     fields.push(entry);
                 }
-                Ok(Fields(fields))
+                Ok(OrderedFields(fields))
             }
         }
-        deserializer.deserialize_map(InOrder)
+        deserializer.deserialize_map(OrderedVisitor)
     }
 }
 

@@ -77,7 +77,7 @@ fn resolve(store: &Path) -> io::Result<PathBuf> {
 
 /// What reading a payload gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum PayloadReading {
     /// Two readings in a row were these bytes.
     Stable(Vec<u8>),
     /// It kept changing.
@@ -92,20 +92,24 @@ pub(crate) enum Reading {
 ///
 /// # Errors
 /// EIO and the like.
-pub(crate) fn read_payload(file: &File, patience: Duration) -> io::Result<Reading> {
+pub(crate) fn read_payload(file: &File, patience: Duration) -> io::Result<PayloadReading> {
     let end = Instant::now() + patience;
     let mut before = read_once(file)?;
     for attempt in 1.. {
         let now = read_once(file)?;
         if now == before {
-            return Ok(if now.len() > MAX_PAYLOAD { Reading::TooLong } else { Reading::Stable(now) });
+            return Ok(if now.len() > MAX_PAYLOAD {
+                PayloadReading::TooLong
+            } else {
+                PayloadReading::Stable(now)
+            });
         }
         if attempt >= ATTEMPTS && Instant::now() >= end {
             break;
         }
         before = now;
     }
-    Ok(Reading::Torn)
+    Ok(PayloadReading::Torn)
 }
 
 /// At most one byte more than a payload may have.
@@ -171,7 +175,7 @@ pub(crate) fn open_to_write(dir: &Dir, name: &str) -> io::Result<Opened> {
     dir.open_file(name, OFlags::RDWR)
 }
 
-/// Opens the lock file of a candidate, making it when missing.
+/// Opens the lock file for somebody who wants the role, making it when missing.
 ///
 /// # Errors
 /// As [`Dir::open_or_create`].
@@ -227,11 +231,11 @@ mod tests {
         let patience = Duration::from_millis(20);
         for text in ["{\"pid\":1,\"a\":\"long\"}\n", "{\"pid\":2}\n", "{\"pid\":3,\"b\":1}\n"] {
             write_payload(file, text.as_bytes()).expect("write");
-            assert_eq!(read_payload(file, patience).expect("read"), Reading::Stable(text.into()));
+            assert_eq!(read_payload(file, patience).expect("read"), PayloadReading::Stable(text.into()));
         }
         write_payload(file, &vec![b'x'; 1 << 20]).expect("write");
-        assert_eq!(read_payload(file, patience).expect("read"), Reading::TooLong);
+        assert_eq!(read_payload(file, patience).expect("read"), PayloadReading::TooLong);
         write_payload(file, b"{}").expect("write");
-        assert_eq!(read_payload(file, patience).expect("read"), Reading::Stable(b"{}".to_vec()));
+        assert_eq!(read_payload(file, patience).expect("read"), PayloadReading::Stable(b"{}".to_vec()));
     }
 }

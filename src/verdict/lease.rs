@@ -11,7 +11,7 @@ const TOLERANCE: Duration = Duration::from_secs(2);
 
 /// The clocks, read after the payload.
 #[derive(Clone, Debug)]
-pub(crate) struct Now {
+pub(crate) struct ClockReadings {
     pub(crate) wall: SystemTime,
     /// Time awake since boot, microseconds.
     pub(crate) monotonic_us: u64,
@@ -54,7 +54,12 @@ const SLEPT: &str = "this machine may have slept since its last tick";
 
 /// Judges the ticks of a live resident. `same_tick_for`: how long, in time awake,
 /// the caller itself has been seeing this very tick.
-pub(crate) fn silence(payload: &Payload, now: &Now, limit: Duration, same_tick_for: Duration) -> Silence {
+pub(crate) fn silence(
+    payload: &Payload,
+    now: &ClockReadings,
+    limit: Duration,
+    same_tick_for: Duration,
+) -> Silence {
     let tick = match payload.last_tick() {
         Written::Absent => return Silence::NeverTicked,
         Written::Unreadable => return Silence::Unproved { why: UNREADABLE, second_look: None },
@@ -100,7 +105,7 @@ fn by_limit(silent: Duration, limit: Duration) -> Silence {
 }
 
 /// Does a stamp of this payload lie in the future, as far as the wall clock goes?
-pub(crate) fn clock_moved(payload: &Payload, now: &Now) -> bool {
+pub(crate) fn clock_moved(payload: &Payload, now: &ClockReadings) -> bool {
     [payload.last_tick(), payload.acquired_at()]
         .into_iter()
         .filter_map(Written::stamp)
@@ -128,7 +133,7 @@ fn differ<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
 
 /// A reason for which a resident may be asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum TakeoverReason {
     /// It fell silent.
     Stuck,
     /// It runs an older build than ours.
@@ -137,7 +142,7 @@ pub(crate) enum Reason {
 
 /// How well is it known who holds the role?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum HolderProof {
     /// The flock on this very file is seen in the payload's process, and in no other.
     Holder(u32),
     /// The payload could not be read, or names nobody.
@@ -152,9 +157,9 @@ pub(crate) enum Proof {
 
 /// May it be ended?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Takeover {
+pub(crate) enum TakeoverVerdict {
     /// Yes: this process, for this reason.
-    End(u32, Reason),
+    End(u32, TakeoverReason),
     /// No: it is alive, and nothing that was asked for applies to it.
     Keep(String),
     /// No: who it is cannot be proved.
@@ -163,44 +168,46 @@ pub(crate) enum Takeover {
 
 /// Decides a takeover. `payload` and `silence` are `None` when the holder's payload could not be read.
 pub(crate) fn takeover(
-    allowed: &[Reason],
+    allowed: &[TakeoverReason],
     payload: Option<(&Payload, &Silence)>,
     ours: Option<&Build>,
-    proof: &Proof,
-) -> Takeover {
-    let Some((payload, silence)) = payload else { return Takeover::CannotTell(doubt(proof)) };
+    proof: &HolderProof,
+) -> TakeoverVerdict {
+    let Some((payload, silence)) = payload else { return TakeoverVerdict::CannotTell(doubt(proof)) };
     let stuck = matches!(silence, Silence::Stuck { .. });
     let newer = ours.zip(payload.build().as_ref()).is_some_and(|(ours, theirs)| newer_than(ours, theirs));
     let reason = allowed.iter().copied().find(|reason| match reason {
-        Reason::Stuck => stuck,
-        Reason::Newer => newer,
+        TakeoverReason::Stuck => stuck,
+        TakeoverReason::Newer => newer,
     });
-    let Some(reason) = reason else { return Takeover::Keep(refusal(allowed, payload, silence, ours)) };
+    let Some(reason) = reason else { return TakeoverVerdict::Keep(refusal(allowed, payload, silence, ours)) };
     match proof {
-        Proof::Holder(pid) => Takeover::End(*pid, reason),
-        proof => Takeover::CannotTell(doubt(proof)),
+        HolderProof::Holder(pid) => TakeoverVerdict::End(*pid, reason),
+        proof => TakeoverVerdict::CannotTell(doubt(proof)),
     }
 }
 
 /// Why it is not known who holds the role.
-fn doubt(proof: &Proof) -> String {
+fn doubt(proof: &HolderProof) -> String {
     match proof {
-        Proof::Holder(pid) => format!("the payload of pid {pid} cannot be read"),
-        Proof::NoName => "its payload cannot be read or names no process, so nobody knows whose it is".into(),
-        Proof::NotIt(pid) => format!("pid {pid} of its payload does not hold the lock file"),
-        Proof::Hidden(pid) => {
+        HolderProof::Holder(pid) => format!("the payload of pid {pid} cannot be read"),
+        HolderProof::NoName => {
+            "its payload cannot be read or names no process, so nobody knows whose it is".into()
+        }
+        HolderProof::NotIt(pid) => format!("pid {pid} of its payload does not hold the lock file"),
+        HolderProof::Hidden(pid) => {
             format!("the descriptors of pid {pid} cannot be seen (run this as its user)")
         }
-        Proof::Several(pids) => {
+        HolderProof::Several(pids) => {
             let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
             format!("several processes hold the lock file (pids {})", pids.join(", "))
         }
     }
 }
 
-fn refusal(allowed: &[Reason], payload: &Payload, silence: &Silence, ours: Option<&Build>) -> String {
+fn refusal(allowed: &[TakeoverReason], payload: &Payload, silence: &Silence, ours: Option<&Build>) -> String {
     let mut reasons = Vec::new();
-    if allowed.contains(&Reason::Stuck) {
+    if allowed.contains(&TakeoverReason::Stuck) {
         reasons.push(match silence {
             Silence::NeverTicked => "it never ticked, so it is not known to be stuck".to_owned(),
             Silence::Fresh { .. } => "it ticks".to_owned(),
@@ -208,7 +215,7 @@ fn refusal(allowed: &[Reason], payload: &Payload, silence: &Silence, ours: Optio
             Silence::Stuck { .. } => "it is stuck".to_owned(),
         });
     }
-    if allowed.contains(&Reason::Newer) {
+    if allowed.contains(&TakeoverReason::Newer) {
         reasons.push(match (payload.build(), ours) {
             (None, _) => "it does not say which build it runs".to_owned(),
             (_, None) => "our own build is not known".to_owned(),

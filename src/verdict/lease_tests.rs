@@ -11,10 +11,10 @@ fn seconds(count: u64) -> Duration {
 }
 
 /// 10:00 on a machine that booted ten hours ago and slept for `slept`.
-fn now(slept: Duration) -> Now {
+fn now(slept: Duration) -> ClockReadings {
     let up = seconds(36_000);
     let micros = |time: Duration| u64::try_from(time.as_micros()).expect("small");
-    Now {
+    ClockReadings {
         wall: UNIX_EPOCH + seconds(1_800_000_000),
         boottime_us: micros(up),
         monotonic_us: micros(up - slept),
@@ -33,7 +33,7 @@ fn go_tick(ago: i64) -> Payload {
 }
 
 /// Our own tick `wall_ago` and `awake_ago` before `now`.
-fn our_tick(wall_ago: i64, awake_ago: u64, now: &Now) -> Payload {
+fn our_tick(wall_ago: i64, awake_ago: u64, now: &ClockReadings) -> Payload {
     let at = go_tick(wall_ago).last_tick().stamp().expect("tick");
     payload("{\"pid\":812}").ticked(at, Some("this"), now.monotonic_us - awake_ago * 1_000_000)
 }
@@ -133,22 +133,23 @@ fn a_build_outranks_only_a_stamped_older_one() {
 
 #[test]
 fn only_a_proved_holder_is_ended_and_only_for_a_reason_that_was_asked_for() {
-    use Reason::{Newer, Stuck};
+    use TakeoverReason::{Newer, Stuck};
     let ours = build(Some("2026-11-29T09:00:01Z"), 1, None);
     let old = payload("{\"pid\":812,\"build\":{\"mod_time\":\"2026-11-29T09:00:00Z\",\"size\":1}}");
     let unstamped = payload("{\"pid\":812}");
     let stuck = Silence::Stuck { silent: LIMIT };
     let fresh = Silence::Fresh { silent: seconds(1) };
     let unproved = Silence::Unproved { why: SLEPT, second_look: None };
-    let kind = |decision: &Takeover| match decision {
-        Takeover::End(812, reason) => format!("end {reason:?}"),
-        Takeover::End(pid, _) => format!("end of a stranger {pid}"),
-        Takeover::Keep(_) => "keep".into(),
-        Takeover::CannotTell(_) => "cannot tell".into(),
+    let kind = |decision: &TakeoverVerdict| match decision {
+        TakeoverVerdict::End(812, reason) => format!("end {reason:?}"),
+        TakeoverVerdict::End(pid, _) => format!("end of a stranger {pid}"),
+        TakeoverVerdict::Keep(_) => "keep".into(),
+        TakeoverVerdict::CannotTell(_) => "cannot tell".into(),
     };
-    let it = Proof::Holder(812);
-    type Case<'a> = (&'a str, &'a [Reason], &'a Payload, &'a Silence, &'a Proof, &'a str);
-    let cases: [Case<'_>; 13] = [
+    let it = HolderProof::Holder(812);
+    type TakeoverCase<'a> =
+        (&'a str, &'a [TakeoverReason], &'a Payload, &'a Silence, &'a HolderProof, &'a str);
+    let cases: [TakeoverCase<'_>; 13] = [
         ("stuck", &[Stuck], &unstamped, &stuck, &it, "end Stuck"),
         ("never ticked", &[Stuck], &unstamped, &Silence::NeverTicked, &it, "keep"),
         ("fresh", &[Stuck], &unstamped, &fresh, &it, "keep"),
@@ -158,15 +159,15 @@ fn only_a_proved_holder_is_ended_and_only_for_a_reason_that_was_asked_for() {
         ("older build", &[Newer], &old, &fresh, &it, "end Newer"),
         ("older build, only stuck asked for", &[Stuck], &old, &fresh, &it, "keep"),
         ("both asked for", &[Stuck, Newer], &old, &fresh, &it, "end Newer"),
-        ("not the payload's", &[Stuck], &unstamped, &stuck, &Proof::NotIt(812), "cannot tell"),
-        ("hidden", &[Stuck], &unstamped, &stuck, &Proof::Hidden(812), "cannot tell"),
-        ("several", &[Stuck], &unstamped, &stuck, &Proof::Several(vec![812, 813]), "cannot tell"),
-        ("no name", &[Stuck], &unstamped, &stuck, &Proof::NoName, "cannot tell"),
+        ("not the payload's", &[Stuck], &unstamped, &stuck, &HolderProof::NotIt(812), "cannot tell"),
+        ("hidden", &[Stuck], &unstamped, &stuck, &HolderProof::Hidden(812), "cannot tell"),
+        ("several", &[Stuck], &unstamped, &stuck, &HolderProof::Several(vec![812, 813]), "cannot tell"),
+        ("no name", &[Stuck], &unstamped, &stuck, &HolderProof::NoName, "cannot tell"),
     ];
     for (name, allowed, payload, silence, proof, expected) in cases {
         let decision = takeover(allowed, Some((payload, silence)), Some(&ours), proof);
         assert_eq!(kind(&decision), expected, "{name}: {decision:?}");
     }
-    let decision = takeover(&[Stuck, Newer], None, Some(&ours), &Proof::NoName);
+    let decision = takeover(&[Stuck, Newer], None, Some(&ours), &HolderProof::NoName);
     assert_eq!(kind(&decision), "cannot tell", "no payload");
 }

@@ -10,7 +10,7 @@ mod takeover;
 use crate::cli::lease::{Command, Lease, Store};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::lease::{look, ticking};
+use crate::lease::{observe, ticking};
 use crate::report::Report;
 use serde_json::json;
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
 }
 
 fn path(arguments: &Store, report: &Report) -> Result<Status, Error> {
-    let place = look::find(&arguments.store)?;
+    let place = observe::find(&arguments.store)?;
     let lock = place.lock_path();
     let printed = if report.json {
         report.object(&json!({
@@ -52,14 +52,14 @@ fn path(arguments: &Store, report: &Report) -> Result<Status, Error> {
 }
 
 fn tick(arguments: &Store, report: &Report) -> Result<Status, Error> {
-    let place = look::find(&arguments.store).map_err(|error| match error.kind() {
+    let place = observe::find(&arguments.store).map_err(|error| match error.kind() {
         // The directory went away under a resident: its role is gone, nothing is to be created.
         Kind::CannotCreate => Error::new(Kind::NotOwner, error.message().to_owned()),
         _ => error,
     })?;
     // The command itself may be us, or whoever called us.
-    let candidates = [std::os::unix::process::parent_id(), std::process::id()];
-    ticking::tick_for(&place, &candidates)?;
+    let callers = [std::os::unix::process::parent_id(), std::process::id()];
+    ticking::tick_for(&place, &callers)?;
     if report.json {
         drop(report.object(&json!({"store": place.store.to_string_lossy(), "ticked": true})));
     }

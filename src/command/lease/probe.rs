@@ -1,15 +1,15 @@
 //! `probe`: who serves a store, said without taking part.
 
-use super::say::Known;
+use super::say::HolderReport;
 use crate::cli::lease::Probe;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
-use crate::lease::look::{self, Sight, show};
+use crate::lease::observe::{self, LockState, show};
 use crate::report::Report;
 use serde_json::json;
 
 pub(super) fn probe(arguments: &Probe, report: &Report) -> Result<Status, Error> {
-    let place = look::find(&arguments.store)
+    let place = observe::find(&arguments.store)
         // A probe creates nothing: a missing directory only means that nothing can be said.
         .map_err(|error| match error.kind() {
             crate::error::Kind::CannotCreate => {
@@ -17,17 +17,17 @@ pub(super) fn probe(arguments: &Probe, report: &Report) -> Result<Status, Error>
             }
             _ => error,
         })?;
-    let sight = look::look(&place)?;
+    let state = observe::observe(&place)?;
     let store = place.store.to_string_lossy();
     let lock = place.lock_path();
-    let (exit, line, mut object) = match &sight {
-        Sight::Free => {
+    let (exit, line, mut object) = match &state {
+        LockState::Free => {
             let exit = if arguments.up { Exit::Unavailable } else { Exit::Ok };
             let line = format!("free: nobody serves {} (looked at {})", show(&place.store), show(&lock));
             (exit, line, json!({"state": "free"}))
         }
-        Sight::Held(look) => {
-            let known = Known::of(&place, look, arguments.patience.stuck_after);
+        LockState::Held(observed) => {
+            let known = HolderReport::of(&place, observed, arguments.patience.stuck_after);
             let mut object = json!({
                 "state": if known.is_stuck() { "stuck" } else { "held" },
                 "holder": known.object(),

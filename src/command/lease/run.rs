@@ -1,6 +1,6 @@
 //! `run`: take the role, or be refused, and run a command under it.
 
-use super::say::Known;
+use super::say::HolderReport;
 use super::supervise::supervise;
 use crate::cli::lease::{Run, When};
 use crate::cli::lock::Patience;
@@ -8,33 +8,33 @@ use crate::command::exec;
 use crate::command::lock::busy_code;
 use crate::error::{Error, Kind};
 use crate::exit::Status;
-use crate::lease::look::{self, Look, show};
-use crate::lease::role::{self, Candidate, Taken, is_ancestor};
-use crate::lease::takeover::{GRACE, Policy, Siege};
+use crate::lease::observe::{self, LeaseObservation, show};
+use crate::lease::role::{self, OwnDescription, RoleOutcome, is_ancestor};
+use crate::lease::takeover::{GRACE, LeasePolicy, RoleAttempt};
 use crate::lease::{Build, Resident};
 use crate::report::Report;
-use crate::verdict::lease::Reason;
+use crate::verdict::lease::TakeoverReason;
 use std::ffi::OsString;
 use std::time::Duration;
 
 pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
     exec::check(&arguments.command, "orion-lease run -w 10m STORE CMD [ARG...]")?;
     let busy = busy_code(&arguments.busy, true)?;
-    let place = look::find(&arguments.store)?;
+    let place = observe::find(&arguments.store)?;
     // Also when it is not needed: what was named must exist.
     let mut own_build = match &arguments.build_file {
         Some(file) => Some(Build::of(file)?),
         None => None,
     };
-    let allowed: Vec<Reason> = arguments
+    let allowed: Vec<TakeoverReason> = arguments
         .takeover
         .iter()
         .map(|when| match when {
-            When::Stuck => Reason::Stuck,
-            When::Newer => Reason::Newer,
+            When::Stuck => TakeoverReason::Stuck,
+            When::Newer => TakeoverReason::Newer,
         })
         .collect();
-    if own_build.is_none() && allowed.contains(&Reason::Newer) {
+    if own_build.is_none() && allowed.contains(&TakeoverReason::Newer) {
         own_build = command_build(&arguments.command);
     }
     let (wait, grace) = match arguments.wait.wait {
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
         Some(Patience::For(wait)) => (Some(wait), Duration::ZERO),
         Some(Patience::Forever) => (None, GRACE),
     };
-    let policy = Policy {
+    let policy = LeasePolicy {
         wait,
         allowed,
         ours: stamped(own_build.clone(), &arguments),
@@ -52,27 +52,27 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
         second_look: Duration::ZERO,
         dry_run: false,
     };
-    let mut siege = Siege::new(&policy);
-    match role::take(&place, |look| siege.judge(look))? {
-        Taken::Held(look) => {
-            let known = Known::of(&place, &look, policy.stuck_after);
-            report.error(&refusal(&known, &look, siege.kept.as_deref()), !known.is_loud());
+    let mut attempt = RoleAttempt::new(&policy);
+    match role::take(&place, |observed| attempt.judge(observed))? {
+        RoleOutcome::Held(observed) => {
+            let known = HolderReport::of(&place, &observed, policy.stuck_after);
+            report.error(&refusal(&known, &observed, attempt.kept.as_deref()), !known.is_loud());
             Ok(busy)
         }
-        Taken::Won(role) => {
-            if let Some(asked) = &siege.asked {
+        RoleOutcome::Won(role) => {
+            if let Some(asked) = &attempt.asked {
                 report.say(&format!(
                     "took {} over from pid {}, which {}",
                     show(&place.store),
                     asked.process.pid(),
                     match asked.reason {
-                        Reason::Stuck => "was stuck",
-                        Reason::Newer => "ran an older build",
+                        TakeoverReason::Stuck => "was stuck",
+                        TakeoverReason::Newer => "ran an older build",
                     }
                 ));
             }
             let build = stamped(own_build.or_else(|| command_build(&arguments.command)), &arguments);
-            role.introduce(&place, &Candidate { surface: arguments.surface.clone(), build })?;
+            role.write_first_payload(&place, &OwnDescription { surface: arguments.surface.clone(), build })?;
             serve(Resident { place, role }, &arguments, report)
         }
     }
@@ -101,8 +101,8 @@ fn stamped(build: Option<Build>, arguments: &Run) -> Option<Build> {
     }
 }
 
-fn refusal(known: &Known<'_>, look: &Look, kept: Option<&str>) -> Error {
-    if look.pid().is_some_and(is_ancestor) {
+fn refusal(known: &HolderReport<'_>, observed: &LeaseObservation, kept: Option<&str>) -> Error {
+    if observed.pid().is_some_and(is_ancestor) {
         let line = format!("{}; the holder is one of our own callers", known.line());
         return Error::new(Kind::HeldByAncestor, line);
     }

@@ -1,6 +1,6 @@
 //! What people are told about a holder: one line for 3 am, and the object for `--json`.
 
-use crate::lease::look::{Look, show};
+use crate::lease::observe::{LeaseObservation, show};
 use crate::lease::{Holder, STUCK_AFTER, Silence};
 use crate::model::duration;
 use crate::model::stamp::Stamp;
@@ -13,22 +13,22 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Everything known about a holder now.
-pub(super) struct Known<'a> {
+pub(super) struct HolderReport<'a> {
     pub(super) place: &'a StorePlace,
-    pub(super) look: &'a Look,
+    pub(super) observed: &'a LeaseObservation,
     pub(super) holder: Holder,
     stuck_after: Duration,
 }
 
-impl<'a> Known<'a> {
-    pub(super) fn of(place: &'a StorePlace, look: &'a Look, stuck_after: Duration) -> Self {
-        Self { place, look, holder: Holder::of(look, stuck_after), stuck_after }
+impl<'a> HolderReport<'a> {
+    pub(super) fn of(place: &'a StorePlace, observed: &'a LeaseObservation, stuck_after: Duration) -> Self {
+        Self { place, observed, holder: Holder::of(observed, stuck_after), stuck_after }
     }
 
     /// `pid 812 (server, uid 1000, surface wake)`, or why there is no name.
     fn who(&self) -> String {
         let Some(pid) = self.holder.pid else {
-            let others = self.look.others();
+            let others = self.observed.others();
             if others.is_empty() {
                 return "a process that cannot be named (its payload cannot be read, or is another's)".into();
             }
@@ -85,7 +85,7 @@ impl<'a> Known<'a> {
     pub(super) fn line(&self) -> String {
         let store = show(&self.place.store);
         let how = if self.holder.legacy {
-            format!(" through {}, which stands for every store in its directory,", show(&self.look.path))
+            format!(" through {}, which stands for every store in its directory,", show(&self.observed.path))
         } else {
             String::new()
         };
@@ -141,7 +141,7 @@ impl<'a> Known<'a> {
             put("uid", json!(proc::tgid_and_uid(pid).ok().map(|(_, uid)| uid)));
             put("command_line", json!(command_line(pid)));
         } else {
-            put("held_by", json!(self.look.others()));
+            put("held_by", json!(self.observed.others()));
         }
         for (name, time) in [("acquired_at", holder.acquired_at), ("last_tick", holder.last_tick)] {
             put(name, json!(time.map(rfc3339)));

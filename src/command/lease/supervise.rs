@@ -5,7 +5,7 @@ use super::guardian::{GO, TERMINAL_STOP};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::lease::Resident;
-use crate::lease::look::show;
+use crate::lease::observe::show;
 use crate::model::lease::GUARDIAN;
 use crate::os::child::{self, ChildChange};
 use crate::os::inotify::Inotify;
@@ -27,13 +27,13 @@ use std::time::{Duration, Instant};
 /// How long a command may take to end after the role was lost under it.
 const STAND_DOWN: Duration = Duration::from_secs(5);
 /// How often the lock file is looked at where nothing tells of its end.
-const GLANCE: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The same where inotify watches: a renamed directory is not told.
-const RARE_GLANCE: Duration = Duration::from_secs(10);
+const LOOK_RARELY: Duration = Duration::from_secs(10);
 /// Between two attempts to go on after a stop in the background.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(100);
 /// How long killed processes may take to be gone.
-const BURIAL: Duration = Duration::from_secs(2);
+const KILLED_GONE_WITHIN: Duration = Duration::from_secs(2);
 
 struct Supervisor<'a> {
     resident: &'a Resident,
@@ -133,10 +133,10 @@ impl Supervisor<'_> {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let glance = if self.watch.is_some() { RARE_GLANCE } else { GLANCE };
+        let look_every = if self.watch.is_some() { LOOK_RARELY } else { LOOK_EVERY };
         let timeout = match self.kill_at {
             Some(at) => at.saturating_duration_since(Instant::now()).max(Duration::from_millis(10)),
-            None => glance,
+            None => look_every,
         };
         let mut fds = vec![self.queue.as_fd()];
         fds.extend(self.watch.as_ref().filter(|_| self.kill_at.is_none()).and_then(Inotify::fd));
@@ -191,7 +191,7 @@ impl Supervisor<'_> {
         self.kill_group();
         let status = self.guardian.wait()?;
         self.take_terminal();
-        let end = Instant::now() + BURIAL;
+        let end = Instant::now() + KILLED_GONE_WITHIN;
         while !group_members(self.guardian.id()).is_empty() && Instant::now() < end {
             thread::sleep(Duration::from_millis(2));
         }

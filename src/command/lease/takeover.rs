@@ -1,24 +1,24 @@
 //! `takeover`: end a stuck holder, leave the role free.
 
-use super::say::Known;
+use super::say::HolderReport;
 use crate::cli::lease::Takeover;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::lease::look::{self, Look, Sight, show};
-use crate::lease::role::{self, Taken};
-use crate::lease::takeover::{Asked, Policy, Siege};
+use crate::lease::observe::{self, LeaseObservation, LockState, show};
+use crate::lease::role::{self, RoleOutcome};
+use crate::lease::takeover::{AskedHolder, LeasePolicy, RoleAttempt};
 use crate::model::duration;
 use crate::os::store::StorePlace;
 use crate::report::Report;
-use crate::verdict::lease::Reason;
+use crate::verdict::lease::TakeoverReason;
 use serde_json::json;
 use std::time::Duration;
 
 pub(super) fn takeover(arguments: &Takeover, report: &Report) -> Result<Status, Error> {
-    let place = look::find(&arguments.store)?;
-    let policy = Policy {
+    let place = observe::find(&arguments.store)?;
+    let policy = LeasePolicy {
         wait: Some(Duration::ZERO),
-        allowed: vec![Reason::Stuck],
+        allowed: vec![TakeoverReason::Stuck],
         ours: None,
         stuck_after: arguments.patience.stuck_after,
         kill_after: arguments.kill_after,
@@ -26,34 +26,39 @@ pub(super) fn takeover(arguments: &Takeover, report: &Report) -> Result<Status, 
         second_look: arguments.wait,
         dry_run: arguments.dry_run,
     };
-    if let Sight::Free = look::look(&place)? {
+    if let LockState::Free = observe::observe(&place)? {
         say(report, &place, "was free", None);
         return Ok(Exit::Ok.into());
     }
-    let mut siege = Siege::new(&policy);
-    let taken = role::take(&place, |look| siege.judge(look))?;
-    let asked = siege.asked.take();
+    let mut attempt = RoleAttempt::new(&policy);
+    let taken = role::take(&place, |observed| attempt.judge(observed))?;
+    let asked = attempt.asked.take();
     match (taken, asked) {
         // Free again by giving it back.
-        (Taken::Won(role), asked) => {
+        (RoleOutcome::Won(role), asked) => {
             drop(role);
             say(report, &place, "is free", asked.as_ref());
             Ok(Exit::Ok.into())
         }
-        (Taken::Held(look), Some(asked)) => after(&place, &look, &asked, report),
-        (Taken::Held(look), None) => match siege.due.take() {
+        (RoleOutcome::Held(observed), Some(asked)) => after(&place, &observed, &asked, report),
+        (RoleOutcome::Held(observed), None) => match attempt.due.take() {
             Some(pid) => {
                 say_due(report, &place, pid);
                 Ok(Exit::Ok.into())
             }
-            None => Err(refused(&place, &look, arguments.patience.stuck_after, siege.kept.as_deref())),
+            None => Err(refused(&place, &observed, arguments.patience.stuck_after, attempt.kept.as_deref())),
         },
     }
 }
 
 /// The one that was asked is gone, or should be, and somebody holds the role.
-fn after(place: &StorePlace, look: &Look, asked: &Asked, report: &Report) -> Result<Status, Error> {
-    let known = Known::of(place, look, Duration::MAX);
+fn after(
+    place: &StorePlace,
+    observed: &LeaseObservation,
+    asked: &AskedHolder,
+    report: &Report,
+) -> Result<Status, Error> {
+    let known = HolderReport::of(place, observed, Duration::MAX);
     let pid = asked.process.pid();
     if known.holder.pid.is_some_and(|holder| holder != pid) {
         // Whoever waited was faster than we were; that is what a free role is for.
@@ -64,8 +69,13 @@ fn after(place: &StorePlace, look: &Look, asked: &Asked, report: &Report) -> Res
     Err(Error::new(Kind::StillRunning, format!("pid {pid} was asked to end, and {}", known.line())))
 }
 
-fn refused(place: &StorePlace, look: &Look, stuck_after: Duration, kept: Option<&str>) -> Error {
-    let known = Known::of(place, look, stuck_after);
+fn refused(
+    place: &StorePlace,
+    observed: &LeaseObservation,
+    stuck_after: Duration,
+    kept: Option<&str>,
+) -> Error {
+    let known = HolderReport::of(place, observed, stuck_after);
     let why = kept.unwrap_or("it is one of our own callers");
     Error::new(Kind::Held, format!("{}: not taken over: {why}", known.line()))
 }
@@ -78,7 +88,7 @@ fn say_due(report: &Report, place: &StorePlace, pid: u32) {
     }
 }
 
-fn say(report: &Report, place: &StorePlace, how: &str, asked: Option<&Asked>) {
+fn say(report: &Report, place: &StorePlace, how: &str, asked: Option<&AskedHolder>) {
     if report.json {
         drop(report.object(&json!({
             "store": place.store.to_string_lossy(),

@@ -4,10 +4,10 @@ use crate::error::{Error, Kind};
 use crate::model::lease::Payload;
 use crate::os::dir::Opened;
 use crate::os::flock::{self, Mode};
-use crate::os::store::{self, LEGACY, Reading, StorePlace};
+use crate::os::store::{self, LEGACY, PayloadReading, StorePlace};
 use crate::os::{clock, fdinfo, host, proc};
 use crate::report::escape;
-use crate::verdict::lease::{Now, Proof, Silence, silence};
+use crate::verdict::lease::{ClockReadings, HolderProof, Silence, silence};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -15,31 +15,31 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long a payload may go on changing, or fit nobody, before nobody is named.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How often a lock file may be replaced under a look.
+/// How often a lock file may be replaced while we look at it.
 const ATTEMPTS: usize = 5;
 
 /// Which lock file the role hangs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum LockFile {
     /// The store's own.
     Own,
     /// The directory's, of the first version.
     Legacy,
 }
 
-/// What a look gave.
+/// What was found out about a role.
 #[derive(Debug)]
-pub(crate) enum Sight {
+pub(crate) enum LockState {
     /// Nobody holds it, proved.
     Free,
     /// Somebody holds it.
-    Held(Look),
+    Held(LeaseObservation),
 }
 
 /// A held role.
 #[derive(Debug)]
-pub(crate) struct Look {
-    pub(crate) which: Which,
+pub(crate) struct LeaseObservation {
+    pub(crate) which: LockFile,
     /// The lock file that was looked at.
     pub(crate) path: PathBuf,
     pub(crate) file: File,
@@ -48,7 +48,7 @@ pub(crate) struct Look {
     /// `None` when it could not be read as one.
     pub(crate) payload: Option<Payload>,
     /// How well the payload's process is known to be the holder.
-    pub(crate) proof: Proof,
+    pub(crate) proof: HolderProof,
 }
 
 /// Finds the place of a store.
@@ -81,46 +81,46 @@ pub(crate) fn show(path: &Path) -> String {
 /// # Errors
 /// [`Kind::CannotTell`] when a lock file is no regular file or may not be read;
 /// [`Kind::System`] when the kernel refuses to lock.
-pub(crate) fn look(place: &StorePlace) -> Result<Sight, Error> {
-    match look_at(place, Which::Own)? {
-        Sight::Free => look_at(place, Which::Legacy),
-        held @ Sight::Held(_) => Ok(held),
+pub(crate) fn observe(place: &StorePlace) -> Result<LockState, Error> {
+    match observe_lock(place, LockFile::Own)? {
+        LockState::Free => observe_lock(place, LockFile::Legacy),
+        held @ LockState::Held(_) => Ok(held),
     }
 }
 
-/// A look at a lock that nobody holds as a resident does, and that is not to be had.
+/// A lock that nobody holds as a resident does, and that cannot be had: held, by nobody that can be named.
 ///
 /// # Errors
-/// As [`look`].
-pub(crate) fn nameless(place: &StorePlace, which: Which) -> Result<Sight, Error> {
+/// As [`observe()`].
+pub(crate) fn nameless(place: &StorePlace, which: LockFile) -> Result<LockState, Error> {
     let name = name(place, which);
     let path = place.dir.path().join(name);
     match store::open_to_read(&place.dir, name) {
         Ok(Opened::File(file)) => {
-            let (bytes, payload, proof) = (Vec::new(), None, Proof::NoName);
-            Ok(Sight::Held(Look { which, path, file, bytes, payload, proof }))
+            let (bytes, payload, proof) = (Vec::new(), None, HolderProof::NoName);
+            Ok(LockState::Held(LeaseObservation { which, path, file, bytes, payload, proof }))
         }
-        _ => Ok(Sight::Free),
+        _ => Ok(LockState::Free),
     }
 }
 
 /// The name of the lock file in the store's directory.
-pub(crate) fn name(place: &StorePlace, which: Which) -> &str {
+pub(crate) fn name(place: &StorePlace, which: LockFile) -> &str {
     match which {
-        Which::Own => &place.lock,
-        Which::Legacy => LEGACY,
+        LockFile::Own => &place.lock,
+        LockFile::Legacy => LEGACY,
     }
 }
 
-fn look_at(place: &StorePlace, which: Which) -> Result<Sight, Error> {
+fn observe_lock(place: &StorePlace, which: LockFile) -> Result<LockState, Error> {
     let name = name(place, which);
     let path = place.dir.path().join(name);
     for _ in 0..ATTEMPTS {
         let file = match store::open_to_read(&place.dir, name) {
             Ok(Opened::File(file)) => file,
-            Ok(Opened::Missing) => return Ok(Sight::Free),
+            Ok(Opened::Missing) => return Ok(LockState::Free),
             // Nobody ever locked a directory or a link of that name as a legacy resident does.
-            Ok(Opened::NotAFile(_)) if which == Which::Legacy => return Ok(Sight::Free),
+            Ok(Opened::NotAFile(_)) if which == LockFile::Legacy => return Ok(LockState::Free),
             Ok(Opened::NotAFile(what)) => {
                 return Err(
                     cannot_tell(&path, &format!("is {what}, not a lock file")).hint("move it out of the way")
@@ -130,47 +130,54 @@ fn look_at(place: &StorePlace, which: Which) -> Result<Sight, Error> {
                 return Err(cannot_tell(&path, &format!("cannot be read: {}", crate::error::reason(&error))));
             }
         };
-        if let Some(sight) = look_into(place, name, &path, file, which)? {
-            return Ok(sight);
+        if let Some(state) = observe_file(place, name, &path, file, which)? {
+            return Ok(state);
         }
     }
     Err(cannot_tell(&path, "was replaced again and again"))
 }
 
 /// `None` when the file is not the one at its path any more.
-fn look_into(
+fn observe_file(
     place: &StorePlace,
     name: &str,
     path: &Path,
     file: File,
-    which: Which,
-) -> Result<Option<Sight>, Error> {
+    which: LockFile,
+) -> Result<Option<LockState>, Error> {
     let io = |error: &std::io::Error| Error::io(&show(path), error);
     let end = Instant::now() + PATIENCE;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let bytes = match store::read_payload(&file, left).map_err(|error| io(&error))? {
-            Reading::Stable(bytes) => bytes,
-            Reading::Torn | Reading::TooLong => Vec::new(),
+            PayloadReading::Stable(bytes) => bytes,
+            PayloadReading::Torn | PayloadReading::TooLong => Vec::new(),
         };
         let payload = Payload::parse(&bytes);
         let proof = proof(&file, payload.as_ref());
         // The descriptor in the payload's process is proof, and asks nothing of the lock.
-        if !matches!(proof, Proof::Holder(_)) {
+        if !matches!(proof, HolderProof::Holder(_)) {
             // A lock held for an instant, given back at once: the only proof that a role is free.
             if flock::try_lock(&file, Mode::Shared).map_err(|error| io(&error))? {
                 flock::unlock(&file).map_err(|error| io(&error))?;
                 let still = place.dir.path_leads_to(name, &file).map_err(|error| io(&error))?;
-                return Ok(still.then_some(Sight::Free));
+                return Ok(still.then_some(LockState::Free));
             }
-            let settled = matches!(proof, Proof::Hidden(_));
+            let settled = matches!(proof, HolderProof::Hidden(_));
             if !settled && Instant::now() < end {
                 // Between taking the lock and writing its payload.
                 thread::sleep(Duration::from_millis(1));
                 continue;
             }
         }
-        return Ok(Some(Sight::Held(Look { which, path: path.to_owned(), file, bytes, payload, proof })));
+        return Ok(Some(LockState::Held(LeaseObservation {
+            which,
+            path: path.to_owned(),
+            file,
+            bytes,
+            payload,
+            proof,
+        })));
     }
 }
 
@@ -179,19 +186,19 @@ fn cannot_tell(path: &Path, what: &str) -> Error {
 }
 
 /// Is the payload's process seen to hold the lock?
-fn proof(file: &File, payload: Option<&Payload>) -> Proof {
-    let Some(pid) = payload.and_then(Payload::pid) else { return Proof::NoName };
+fn proof(file: &File, payload: Option<&Payload>) -> HolderProof {
+    let Some(pid) = payload.and_then(Payload::pid) else { return HolderProof::NoName };
     match fdinfo::holds(pid, file, fdinfo::exclusive_flock) {
-        Ok(true) => Proof::Holder(pid),
-        Ok(false) => Proof::NotIt(pid),
-        Err(error) if proc::is_gone(&error) => Proof::NotIt(pid),
-        Err(_) => Proof::Hidden(pid),
+        Ok(true) => HolderProof::Holder(pid),
+        Ok(false) => HolderProof::NotIt(pid),
+        Err(error) if proc::is_gone(&error) => HolderProof::NotIt(pid),
+        Err(_) => HolderProof::Hidden(pid),
     }
 }
 
 /// The clocks, read now: after the payload.
-pub(crate) fn now() -> Now {
-    Now {
+pub(crate) fn now() -> ClockReadings {
+    ClockReadings {
         wall: SystemTime::now(),
         monotonic_us: clock::monotonic_us(),
         boottime_us: clock::boottime_us(),
@@ -199,12 +206,12 @@ pub(crate) fn now() -> Now {
     }
 }
 
-impl Look {
+impl LeaseObservation {
     /// The holder's process, as far as it may be named.
     pub(crate) fn pid(&self) -> Option<u32> {
         match self.proof {
-            Proof::Holder(pid) | Proof::Hidden(pid) => Some(pid),
-            Proof::NoName | Proof::NotIt(_) | Proof::Several(_) => None,
+            HolderProof::Holder(pid) | HolderProof::Hidden(pid) => Some(pid),
+            HolderProof::NoName | HolderProof::NotIt(_) | HolderProof::Several(_) => None,
         }
     }
 
@@ -215,14 +222,19 @@ impl Look {
     }
 
     /// What its ticks say; `None` when it has no payload to believe.
-    pub(crate) fn silence(&self, now: &Now, limit: Duration, same_tick_for: Duration) -> Option<Silence> {
+    pub(crate) fn silence(
+        &self,
+        now: &ClockReadings,
+        limit: Duration,
+        same_tick_for: Duration,
+    ) -> Option<Silence> {
         self.believed().map(|payload| silence(payload, now, limit, same_tick_for))
     }
 
     /// The processes that do hold it where the payload's does not; for people.
     pub(crate) fn others(&self) -> Vec<u32> {
         match self.proof {
-            Proof::NotIt(_) => {
+            HolderProof::NotIt(_) => {
                 fdinfo::holders(&self.file, fdinfo::exclusive_flock).map_or(Vec::new(), |found| found.pids)
             }
             _ => Vec::new(),
