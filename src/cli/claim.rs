@@ -95,7 +95,7 @@ pub(crate) enum Command {
     /// Tickets in the queue and in flight
     List,
     /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
-    Status(Key),
+    Status(KeyArg),
     /// One pass over everything in flight: heal what a dead run left
     Reconcile(Reconcile),
     /// Passes until stopped: reconcile, claim, fire
@@ -109,7 +109,7 @@ pub(crate) enum Command {
 
 /// `status`
 #[derive(Args, Debug)]
-pub(crate) struct Key {
+pub(crate) struct KeyArg {
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,

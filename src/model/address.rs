@@ -96,7 +96,7 @@ impl Address {
 }
 
 const FORMS: &str =
-    "is no tracker (write file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG)";
+    "is not a tracker (write file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG)";
 
 /// An http or https URL without user, query and fragment, and without a slash at its end.
 fn base_url(text: &str) -> Result<String, String> {
@@ -111,7 +111,7 @@ fn base_url(text: &str) -> Result<String, String> {
     }
     let legal = |byte: u8| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte);
     if host.is_empty() || !rest.bytes().all(legal) {
-        return Err("is no usable URL".to_owned());
+        return Err("is not a usable URL".to_owned());
     }
     let path = path.trim_end_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };

@@ -69,9 +69,9 @@ impl Ticket {
     }
 }
 
-/// What an event of a ticket was.
+/// TicketChange an event of a ticket was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum TicketChange {
     /// A label came on.
     Labeled(String),
     /// A label went off.
@@ -84,12 +84,12 @@ pub(crate) enum What {
 
 /// One event of a ticket. Lists of events are oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct TicketEvent {
     /// The tracker's id. A tracker that changes several labels in one write may
     /// give all of them one id.
     pub(crate) id: EventId,
-    /// What happened.
-    pub(crate) what: What,
+    /// TicketChange happened.
+    pub(crate) what: TicketChange,
     /// The tracker's clock, for people and for one margin of minutes.
     pub(crate) at: Option<WallTime>,
     /// Who did it, as the tracker names them; shown, never decisive: agents share logins.
@@ -109,7 +109,7 @@ pub(crate) struct Comment {
     pub(crate) body: String,
 }
 
-/// What a write requires of the ticket at that moment; with nothing in it, anything goes.
+/// TicketChange a write requires of the ticket at that moment; with nothing in it, anything goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expect {
     /// Labels that must be on it.
@@ -125,7 +125,7 @@ pub(crate) struct Expect {
 impl Expect {
     /// Why the ticket is not as expected; `None` when it is. `events` is only
     /// looked at where a mark is expected.
-    pub(crate) fn broken(&self, ticket: &Ticket, events: &[Event]) -> Option<String> {
+    pub(crate) fn broken(&self, ticket: &Ticket, events: &[TicketEvent]) -> Option<String> {
         if let Some(label) = self.has.iter().find(|label| !ticket.has(label)) {
             return Some(format!("the label {label} is not on it"));
         }
@@ -147,8 +147,8 @@ impl Expect {
 }
 
 /// The newest event that put this label on.
-pub(crate) fn newest_labeled<'a>(events: &'a [Event], label: &str) -> Option<&'a Event> {
-    events.iter().rev().find(|event| matches!(&event.what, What::Labeled(on) if on == label))
+pub(crate) fn newest_labeled<'a>(events: &'a [TicketEvent], label: &str) -> Option<&'a TicketEvent> {
+    events.iter().rev().find(|event| matches!(&event.what, TicketChange::Labeled(on) if on == label))
 }
 
 /// One change of labels: adds and removes, never a full list.
@@ -159,7 +159,7 @@ pub(crate) struct Swap {
     pub(crate) add: Vec<String>,
     /// Labels to take off; one that is off already is no failure.
     pub(crate) remove: Vec<String>,
-    /// What must hold when the write happens.
+    /// TicketChange must hold when the write happens.
     pub(crate) expect: Expect,
     /// The actor of its events, where a tracker takes our word for that (files,
     /// programs). A claim signs with its nonce and finds its mark by it after a kill.
@@ -173,7 +173,7 @@ impl Swap {
     }
 }
 
-/// What a swap came to.
+/// TicketChange a swap came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Swapped {
     /// Written, and the ticket itself, read again, shows it. With the id of the
@@ -181,13 +181,13 @@ pub(crate) enum Swapped {
     Done(Option<EventId>),
     /// The ticket was not as expected; nothing was written. Why.
     Changed(String),
-    /// Answered as done, or not answered, and the ticket does not show it. What was seen.
+    /// Answered as done, or not answered, and the ticket does not show it. TicketChange was seen.
     Unconfirmed(String),
 }
 
-/// What taking a label off as a gate came to.
+/// TicketChange taking a label off as a gate came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum GateTaken {
     /// This call took it off.
     Ours,
     /// It was not on any more: somebody else did.
@@ -211,9 +211,9 @@ mod tests {
         }
     }
 
-    fn labeled(id: &str, label: &str) -> Event {
-        let what = What::Labeled(label.to_owned());
-        Event { id: EventId(id.to_owned()), what, at: None, actor: String::new() }
+    fn labeled(id: &str, label: &str) -> TicketEvent {
+        let what = TicketChange::Labeled(label.to_owned());
+        TicketEvent { id: EventId(id.to_owned()), what, at: None, actor: String::new() }
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) enum Why {
     NoTicket,
     /// No answer, or one that says "later". Slows a watcher, does not stop it.
     Unreachable,
-    /// An answer that is none: half a body, HTML, an error inside a 200.
+    /// An answer that is not valid: half a body, HTML, an error inside a 200.
     Protocol,
     /// A setting this tracker cannot work with.
     Setting,

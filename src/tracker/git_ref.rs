@@ -55,7 +55,7 @@ impl GitRef {
             .hint("use ssh, or a credential helper (git help credentials)"));
         }
         if remote.is_empty() || remote.starts_with('-') || remote.chars().any(char::is_control) {
-            return Err(Failure::new(Why::Setting, "the git remote is no usable URL or path"));
+            return Err(Failure::new(Why::Setting, "the git remote is not a usable URL or path"));
         }
         let prefix = format!("refs/orion/claims/{}", component(tracker));
         let mut git = Self { scratch: scratch.to_owned(), remote: remote.to_owned(), prefix, timeout };
@@ -110,7 +110,7 @@ impl GitRef {
         if record.len() > BLOB_CAP {
             return Err(Failure::new(
                 Why::Protocol,
-                format!("the git ref {} holds no record", self.name(key)),
+                format!("the git ref {} does not hold a record", self.name(key)),
             ));
         }
         Ok(Some((id, record)))
@@ -193,12 +193,12 @@ impl GitRef {
             file.into()
         };
         let answer = call::call_with(&mut command, stdin, self.timeout).map_err(|none| match none {
-            NoAnswer::NotFound => Failure::new(Why::Setting, "there is no git").hint("install git"),
+            NoAnswer::NotFound => Failure::new(Why::Setting, "git is not installed").hint("install git"),
             NoAnswer::TimedOut => {
                 Failure::new(Why::Unreachable, format!("git {verb} did not answer in time"))
                     .maybe_applied(true)
             }
-            NoAnswer::TooMuch => Failure::new(Why::Protocol, format!("git {verb} never stops talking")),
+            NoAnswer::TooMuch => Failure::new(Why::Protocol, format!("git {verb} produced more than 64 MiB")),
             NoAnswer::Failed(error) => failed(&error),
         })?;
         if answer.status.success() {
@@ -232,12 +232,12 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    struct Fixture {
+    struct GitRefFixture {
         dir: tempfile::TempDir,
         git: GitRef,
     }
 
-    fn fixture() -> Fixture {
+    fn fixture() -> GitRefFixture {
         let dir = tempfile::tempdir().expect("dir");
         let remote = dir.path().join("remote");
         let made =
@@ -245,7 +245,7 @@ mod tests {
         assert!(made.success());
         let remote = remote.display().to_string();
         let git = GitRef::open(&dir.path().join("scratch"), &remote, "t", TIMEOUT).expect("open");
-        Fixture { dir, git }
+        GitRefFixture { dir, git }
     }
 
     fn key(text: &str) -> Key {
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_ref_is_taken_once_replaced_and_given_back_only_by_its_holder() {
-        let Fixture { dir: _dir, git } = fixture();
+        let GitRefFixture { dir: _dir, git } = fixture();
         for name in ["12", "a..b", "x.lock", "K-1."] {
             let key = key(name);
             let Pushed::Ours(id) = git.create(&key, b"one").expect(name) else { panic!("{name}: taken") };
@@ -272,7 +272,7 @@ mod tests {
     fn of_many_that_push_at_once_exactly_one_has_the_ref() {
         const RACERS: usize = 4;
         const TICKETS: usize = 4;
-        let Fixture { dir, git } = fixture();
+        let GitRefFixture { dir, git } = fixture();
         let barrier = Arc::new(Barrier::new(RACERS));
         let remote = git.remote.clone();
         let racers: Vec<_> = (0..RACERS)
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_reached_is_no_loss_and_a_secret_is_refused() {
-        let Fixture { dir, git } = fixture();
+        let GitRefFixture { dir, git } = fixture();
         let gone = GitRef { remote: dir.path().join("nothing").display().to_string(), ..git };
         let failure = gone.create(&key("1"), b"x").expect_err("no remote");
         assert_eq!(failure.why(), Why::Unreachable, "{failure}");

@@ -14,7 +14,7 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, Method, Request, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// A hundred tickets with long bodies fit; fifty megabytes are no answer.
+/// A hundred tickets with long bodies fit; fifty megabytes are not an answer.
 const BODY_CAP: u64 = 24 << 20;
 const TRIES: u32 = 4;
 
@@ -28,7 +28,7 @@ pub(super) enum Repeat {
 }
 
 /// One request.
-pub(super) struct Call<'a> {
+pub(super) struct HttpCall<'a> {
     pub(super) method: Method,
     /// After the base URL, percent-encoded, with its query.
     pub(super) path: &'a str,
@@ -37,13 +37,13 @@ pub(super) struct Call<'a> {
 }
 
 /// What came back, whatever its status.
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// A header as text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -90,10 +90,10 @@ impl Answer {
     /// The body as JSON.
     ///
     /// # Errors
-    /// [`Why::Protocol`] for half a body, HTML, and whatever else is none.
+    /// [`Why::Protocol`] for half a body, HTML, and whatever else is not JSON.
     pub(super) fn json(&self, what: &str) -> Result<Value, Failure> {
         serde_json::from_slice(&self.body).map_err(|_| {
-            Failure::new(Why::Protocol, format!("{what} was answered with something that is no JSON"))
+            Failure::new(Why::Protocol, format!("{what} was answered with something that is not JSON"))
         })
     }
 }
@@ -119,7 +119,7 @@ impl Http {
         options: &Options,
     ) -> Result<Self, Failure> {
         let setting = |message: String| Failure::new(Why::Setting, message);
-        let uri: Uri = base.parse().map_err(|_| setting(format!("{base} is no usable URL")))?;
+        let uri: Uri = base.parse().map_err(|_| setting(format!("{base} is not a usable URL")))?;
         let loopback = is_loopback(uri.host().unwrap_or_default());
         if uri.scheme_str() == Some("http") && !loopback && !options.allow_http {
             return Err(setting(format!("{base} would carry the token in clear"))
@@ -148,7 +148,7 @@ impl Http {
                 })
                 .collect();
             if certificates.is_empty() {
-                return Err(setting(format!("{name} holds no certificate")));
+                return Err(setting(format!("{name} does not hold a certificate")));
             }
             let roots = RootCerts::new_with_certs(&certificates);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
@@ -180,7 +180,7 @@ impl Http {
     /// # Errors
     /// [`Why::Unreachable`] with the server's wish when to come back,
     /// [`Why::Unauthorised`], [`Why::Setting`] for a redirect.
-    pub(super) fn call(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+    pub(super) fn call(&self, call: &HttpCall<'_>) -> Result<HttpAnswer, Failure> {
         let end = Instant::now() + self.patience;
         let mut pause = Duration::from_millis(250);
         for left in (0..TRIES).rev() {
@@ -210,7 +210,7 @@ impl Http {
         Err(Failure::new(Why::Unreachable, format!("{} does not answer", self.host())))
     }
 
-    fn once(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+    fn once(&self, call: &HttpCall<'_>) -> Result<HttpAnswer, Failure> {
         self.sent.fetch_add(1, Ordering::Relaxed);
         let mut request = Request::builder()
             .method(call.method.clone())
@@ -219,7 +219,8 @@ impl Http {
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }
-        let broken = |_| Failure::new(Why::Setting, format!("{} makes no usable request", self.host()));
+        let broken =
+            |_| Failure::new(Why::Setting, format!("{} does not give a usable request", self.host()));
         let answer = match call.body {
             Some(body) => {
                 let request = request.header("content-type", "application/json").body(body.to_string());
@@ -244,16 +245,16 @@ impl Http {
             };
             failure.maybe_applied(call.repeat == Repeat::Write)
         })?;
-        Ok(Answer { status, headers, body })
+        Ok(HttpAnswer { status, headers, body })
     }
 
     /// Sorts the answers every tracker treats alike.
-    fn sorted(&self, call: &Call<'_>, answer: Answer) -> Result<Answer, Failure> {
+    fn sorted(&self, call: &HttpCall<'_>, answer: HttpAnswer) -> Result<HttpAnswer, Failure> {
         match answer.status {
             300..=399 if answer.status != 304 => {
                 let to = answer.header("location").map(|to| escape(to.as_bytes(), 200));
                 let to = to.unwrap_or_else(|| "somewhere else".to_owned());
-                let message = self.scrub(&format!("{} sends us to {to}", self.host()));
+                let message = self.scrub(&format!("{} redirected to {to}", self.host()));
                 Err(Failure::new(Why::Setting, message)
                     .hint("if that is right, change the tracker's address; a token is never sent along"))
             }
@@ -263,8 +264,8 @@ impl Http {
         }
     }
 
-    /// An answer that is none, in words: status and the server's own message.
-    pub(super) fn answered(&self, call: &Call<'_>, answer: &Answer) -> Failure {
+    /// An answer that says no, in words: status and the server's own message.
+    pub(super) fn answered(&self, call: &HttpCall<'_>, answer: &HttpAnswer) -> Failure {
         let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let said = words(&value).map(|said| format!(": {}", escape(self.scrub(&said).as_bytes(), 200)));
         let path = call.path.split('?').next().unwrap_or_default();
@@ -280,13 +281,13 @@ impl Http {
         Failure::new(why, message)
     }
 
-    fn transport(&self, call: &Call<'_>, error: &ureq::Error) -> Failure {
+    fn transport(&self, call: &HttpCall<'_>, error: &ureq::Error) -> Failure {
         use std::io::ErrorKind;
         use ureq::Timeout;
         let host = self.host();
         // What failed before a byte of the request left certainly did nothing.
         let (message, sent) = match error {
-            ureq::Error::HostNotFound => (format!("there is no host {host}"), false),
+            ureq::Error::HostNotFound => (format!("the host {host} does not exist"), false),
             ureq::Error::ConnectionFailed => (format!("cannot connect to {host}"), false),
             ureq::Error::ConnectProxyFailed(_) | ureq::Error::InvalidProxyUrl => {
                 (format!("the proxy does not lead to {host}"), false)

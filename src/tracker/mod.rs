@@ -32,25 +32,25 @@ pub(crate) use secret::Secret;
 use crate::model::address::Address;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
-use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
+use crate::model::ticket::{Comment, GateTaken, Key, Swap, Swapped, Ticket, TicketEvent};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Tickets of one list, and those that could not be read: one broken ticket never hides the others.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct TicketList {
     /// In the tracker's order (queue: the next to claim first).
     pub(crate) tickets: Vec<Ticket>,
-    /// What could not be read, one line each.
+    /// TicketChange could not be read, one line each.
     pub(crate) broken: Vec<String>,
 }
 
 /// One thing `init` looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct TrackerFinding {
     /// As it must be.
     pub(crate) ok: bool,
-    /// What was found or done, one line.
+    /// TicketChange was found or done, one line.
     pub(crate) what: String,
 }
 
@@ -62,7 +62,7 @@ pub(crate) trait Tracker: Send + Sync {
     /// [`Why::NoTicket`]: no key of this tracker. Nothing is asked over the network.
     fn key(&self, text: &str) -> Result<Key, Failure>;
 
-    /// What it promises.
+    /// TicketChange it promises.
     fn can(&self) -> Capabilities;
 
     /// Every ticket that may be claimed, all pages, the next one first. From an
@@ -70,13 +70,13 @@ pub(crate) trait Tracker: Send + Sync {
     ///
     /// # Errors
     /// [`Why::NoTracker`] for a project that is not there: never an empty list.
-    fn queue(&self) -> Result<Listing, Failure>;
+    fn queue(&self) -> Result<TicketList, Failure>;
 
     /// Every ticket that carries the working label, open or closed, all pages.
     ///
     /// # Errors
     /// As [`Tracker::queue`].
-    fn in_flight(&self) -> Result<Listing, Failure>;
+    fn in_flight(&self) -> Result<TicketList, Failure>;
 
     /// The ticket itself, as it is now.
     ///
@@ -88,7 +88,7 @@ pub(crate) trait Tracker: Send + Sync {
     ///
     /// # Errors
     /// As [`Tracker::ticket`].
-    fn events(&self, key: &Key) -> Result<Vec<Event>, Failure>;
+    fn events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure>;
 
     /// Adds and removes labels, unconditionally, adds first. A label that is on or
     /// off already is no failure. Callers use [`Tracker::swap`].
@@ -112,7 +112,7 @@ pub(crate) trait Tracker: Send + Sync {
     ///
     /// # Errors
     /// A refusal; the label is where it was. [`Why::Setting`] without [`Capabilities::gate`].
-    fn take(&self, key: &Key, label: &str) -> Result<Taken, Failure>;
+    fn take(&self, key: &Key, label: &str) -> Result<GateTaken, Failure>;
 
     /// All comments, all pages, ascending by id.
     ///
@@ -137,7 +137,7 @@ pub(crate) trait Tracker: Send + Sync {
     ///
     /// # Errors
     /// Where the tracker as a whole cannot be used.
-    fn check(&self, create: bool) -> Result<Vec<Finding>, Failure>;
+    fn check(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure>;
 
     /// Requests sent so far (programs started, for `command:`); 0 for files.
     fn requests(&self) -> u64 {
@@ -185,7 +185,7 @@ impl Default for Options {
 /// Opens the tracker at an address.
 ///
 /// # Errors
-/// What about the settings cannot work.
+/// TicketChange about the settings cannot work.
 pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Tracker>, Failure> {
     if let Some(why) = options.labels.unusable() {
         return Err(Failure::new(Why::Setting, why));
@@ -198,7 +198,7 @@ pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Track
         }
         #[cfg(feature = "http")]
         Address::Jira { base, project } => Ok(Box::new(jira::Jira::open(base, project, options)?)),
-        Address::Command(path) => Ok(Box::new(program::Program::open(path, options)?)),
+        Address::Command(path) => Ok(Box::new(program::TrackerProgram::open(path, options)?)),
         #[cfg(not(feature = "http"))]
         Address::GitHub { .. } | Address::Jira { .. } => {
             Err(Failure::new(Why::Setting, "this build has no HTTP, and so no GitHub and no Jira"))

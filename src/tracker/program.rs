@@ -8,11 +8,13 @@
 //! `void` (`comment`, `nonce`); `check` (`create`).
 //! A failure is `{"error":{"kind":…,"message":…,"retry_after_s":…}}`.
 
-use super::{Finding, Listing, Options, Tracker};
+use super::{Options, TicketList, Tracker, TrackerFinding};
 use crate::error::escape;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
-use crate::model::ticket::{Comment, Event, EventId, Expect, Key, Swap, Swapped, Taken, Ticket, What};
+use crate::model::ticket::{
+    Comment, EventId, Expect, GateTaken, Key, Swap, Swapped, Ticket, TicketChange, TicketEvent,
+};
 use crate::model::time::WallTime;
 use crate::os::call::{self, NoAnswer};
 use crate::tracker::failure::{Failure, Why};
@@ -25,7 +27,7 @@ use std::time::Duration;
 
 /// A program that is a tracker.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct TrackerProgram {
     path: PathBuf,
     labels: Labels,
     timeout: Duration,
@@ -33,7 +35,7 @@ pub(super) struct Program {
     started: AtomicU64,
 }
 
-impl Program {
+impl TrackerProgram {
     /// Asks the program what it promises.
     ///
     /// # Errors
@@ -91,7 +93,7 @@ impl Program {
             let (why, what) = match none {
                 NoAnswer::NotFound => (Why::Setting, "is not there".to_owned()),
                 NoAnswer::TimedOut => (Why::Unreachable, "did not answer in time".to_owned()),
-                NoAnswer::TooMuch => (Why::Protocol, "never stops talking".to_owned()),
+                NoAnswer::TooMuch => (Why::Protocol, "produced more than 64 MiB".to_owned()),
                 NoAnswer::Failed(error) => {
                     (Why::Setting, format!("cannot run: {}", crate::error::reason(&error)))
                 }
@@ -103,7 +105,7 @@ impl Program {
             let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
             let said = escape(said.as_bytes(), 200);
             let message = format!(
-                "{} answered {op} with no JSON object ({}; it says: {said})",
+                "{} answered {op} with something that is not a JSON object ({}; it says: {said})",
                 self.name(),
                 answer.status
             );
@@ -135,25 +137,25 @@ impl Program {
         Failure::new(Why::Protocol, format!("{} answered {op} with something else", self.name()))
     }
 
-    fn list(&self, op: &str) -> Result<Listing, Failure> {
+    fn list(&self, op: &str) -> Result<TicketList, Failure> {
         let answer = self.ask(op, None, json!({}))?;
         let tickets = answer.get("tickets").and_then(Value::as_array).ok_or_else(|| self.odd(op))?;
-        let mut listing = Listing::default();
+        let mut listing = TicketList::default();
         for value in tickets {
             match ticket(value) {
                 Some(ticket) => listing.tickets.push(ticket),
-                None => listing.broken.push(format!("{} sent a ticket that is none", self.name())),
+                None => listing.broken.push(format!("{} sent an invalid ticket", self.name())),
             }
         }
         Ok(listing)
     }
 }
 
-impl Tracker for Program {
+impl Tracker for TrackerProgram {
     fn key(&self, text: &str) -> Result<Key, Failure> {
         Key::new(text).ok_or_else(|| {
             let text = escape(text.as_bytes(), 120);
-            Failure::new(Why::NoTicket, format!("{text} is no ticket key"))
+            Failure::new(Why::NoTicket, format!("{text} is not a ticket key"))
                 .hint("use A-Z a-z 0-9 . _ -, a letter or digit first, at most 100")
         })
     }
@@ -162,7 +164,7 @@ impl Tracker for Program {
         self.can
     }
 
-    fn queue(&self) -> Result<Listing, Failure> {
+    fn queue(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list("queue")?;
         listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
         // Among equals its own order stays.
@@ -170,7 +172,7 @@ impl Tracker for Program {
         Ok(listing)
     }
 
-    fn in_flight(&self) -> Result<Listing, Failure> {
+    fn in_flight(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list("in_flight")?;
         listing.tickets.retain(|ticket| self.labels.in_flight(ticket));
         Ok(listing)
@@ -182,7 +184,7 @@ impl Tracker for Program {
         ticket.filter(|ticket| ticket.key == *key).ok_or_else(|| self.odd("ticket"))
     }
 
-    fn events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
+    fn events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure> {
         let answer = self.ask("events", Some(key), json!({}))?;
         let events = answer.get("events").and_then(Value::as_array).ok_or_else(|| self.odd("events"))?;
         Ok(events.iter().filter_map(event).collect())
@@ -219,7 +221,7 @@ impl Tracker for Program {
         }
     }
 
-    fn take(&self, key: &Key, label: &str) -> Result<Taken, Failure> {
+    fn take(&self, key: &Key, label: &str) -> Result<GateTaken, Failure> {
         if !self.can.gate {
             return Err(Failure::new(
                 Why::Setting,
@@ -228,11 +230,11 @@ impl Tracker for Program {
         }
         match self.ask("take", Some(key), json!({ "label": label })) {
             Ok(answer) => Ok(match answer.get("taken").and_then(Value::as_str) {
-                Some("ours") => Taken::Ours,
-                Some("gone") => Taken::Gone,
-                _ => Taken::Unclear(format!("{} does not know who took the label off", self.name())),
+                Some("ours") => GateTaken::Ours,
+                Some("gone") => GateTaken::Gone,
+                _ => GateTaken::Unclear(format!("{} does not know who took the label off", self.name())),
             }),
-            Err(failure) if failure.may_be_applied() => Ok(Taken::Unclear(failure.to_string())),
+            Err(failure) if failure.may_be_applied() => Ok(GateTaken::Unclear(failure.to_string())),
             Err(failure) => Err(failure),
         }
     }
@@ -256,13 +258,13 @@ impl Tracker for Program {
         self.ask("void", Some(key), json!({"comment": comment, "nonce": nonce})).map(drop)
     }
 
-    fn check(&self, create: bool) -> Result<Vec<Finding>, Failure> {
+    fn check(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         let promises = format!("{} promises {:?}", self.name(), self.can);
-        let mut findings = vec![Finding { ok: true, what: promises }];
+        let mut findings = vec![TrackerFinding { ok: true, what: promises }];
         match self.ask("check", None, json!({ "create": create })) {
             Ok(answer) => {
                 let list = answer.get("findings").and_then(Value::as_array);
-                findings.extend(list.into_iter().flatten().map(|finding| Finding {
+                findings.extend(list.into_iter().flatten().map(|finding| TrackerFinding {
                     ok: finding.get("ok").and_then(Value::as_bool).unwrap_or(false),
                     what: escape(
                         finding.get("what").and_then(Value::as_str).unwrap_or_default().as_bytes(),
@@ -308,18 +310,18 @@ fn ticket(value: &Value) -> Option<Ticket> {
     })
 }
 
-fn event(value: &Value) -> Option<Event> {
+fn event(value: &Value) -> Option<TicketEvent> {
     let label = || value.get("label").and_then(Value::as_str).map(str::to_owned);
     let what = match value.get("event")?.as_str()? {
-        "labeled" => What::Labeled(label()?),
-        "unlabeled" => What::Unlabeled(label()?),
-        "closed" => What::Closed,
-        "reopened" => What::Reopened,
+        "labeled" => TicketChange::Labeled(label()?),
+        "unlabeled" => TicketChange::Unlabeled(label()?),
+        "closed" => TicketChange::Closed,
+        "reopened" => TicketChange::Reopened,
         _ => return None,
     };
     let at = value.get("at").and_then(Value::as_str).and_then(WallTime::parse);
     let actor = value.get("actor").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some(Event { id: id(value.get("id"))?, what, at, actor })
+    Some(TicketEvent { id: id(value.get("id"))?, what, at, actor })
 }
 
 fn comment(value: &Value) -> Option<Comment> {

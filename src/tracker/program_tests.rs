@@ -45,7 +45,7 @@ fn the_example_is_a_tracker() {
     std::fs::write(&store, tickets.to_string()).expect("write");
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/tracker.py");
     let wrapper = format!("#!/bin/sh\nTICKETS='{}' exec python3 '{example}'\n", store.display());
-    let program = Program::open(&script(dir.path(), &wrapper), &options()).expect("open");
+    let program = TrackerProgram::open(&script(dir.path(), &wrapper), &options()).expect("open");
     assert!(program.can().conditional && program.can().event_ids && !program.can().remote);
     let key = program.key("A-1").expect("key");
     assert_eq!(program.queue().expect("queue").tickets.len(), 1);
@@ -73,7 +73,7 @@ fn a_program_that_does_not_speak_is_told_apart_from_one_that_says_no() {
     let hello = "case $(cat) in *hello*) echo '{\"capabilities\":{\"event_ids\":true,\"gate\":true}}';;";
     let open = |rest: &str, options: &Options| {
         let text = format!("#!/bin/sh\n{hello} {rest} esac\n");
-        Program::open(&script(dir.path(), &text), options)
+        TrackerProgram::open(&script(dir.path(), &text), options)
     };
     let key = Key::new("A-1").expect("key");
     for (rest, expected) in [
@@ -93,11 +93,11 @@ fn a_program_that_does_not_speak_is_told_apart_from_one_that_says_no() {
     }
     let quick = Options { timeout: Duration::from_millis(500), ..options() };
     let slow = open("*) exec sleep 600;;", &options()).expect("hello");
-    let slow = Program { timeout: quick.timeout, ..slow };
+    let slow = TrackerProgram { timeout: quick.timeout, ..slow };
     let failure = slow.write(&key, &own(&["x"]), &[]).expect_err("silence");
     assert!(failure.why() == Why::Unreachable && failure.may_be_applied(), "{failure}");
     assert_eq!(
-        Program::open(Path::new("/nonexistent/prog"), &options()).expect_err("none").why(),
+        TrackerProgram::open(Path::new("/nonexistent/prog"), &options()).expect_err("none").why(),
         Why::Setting
     );
 }

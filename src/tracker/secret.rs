@@ -33,7 +33,7 @@ impl Secret {
     /// Reads a token file that nobody else may read.
     ///
     /// # Errors
-    /// [`Why::Setting`]: missing, a link, readable by others, or no token.
+    /// [`Why::Setting`]: missing, a link, readable by others, or without a token.
     pub(crate) fn from_file(path: &Path) -> Result<Self, Failure> {
         let name = escape(path.as_os_str().as_encoded_bytes(), 300);
         let content = plain_file::read(path, CAP).map_err(|error| {
@@ -46,7 +46,7 @@ impl Secret {
         }
         let text = String::from_utf8(content.bytes);
         Self::new(&text.unwrap_or_default()).map_err(|_| {
-            Failure::new(Why::Setting, format!("the token file {name} holds no token in one line"))
+            Failure::new(Why::Setting, format!("the token file {name} does not hold a token in one line"))
         })
     }
 

@@ -3,7 +3,7 @@
 
 use crate::model::arbiter::{Arbiter, Capabilities};
 use crate::model::marker::Marker;
-use crate::model::ticket::{Comment, Event, EventId, Ticket, What};
+use crate::model::ticket::{Comment, EventId, Ticket, TicketChange, TicketEvent};
 use crate::model::time::WallTime;
 use std::time::Duration;
 
@@ -48,11 +48,11 @@ pub(crate) fn choose(
 
 /// The event that put the ticket into the queue, the beginning of its round.
 /// `None`: it was queued before the tracker recorded events.
-pub(crate) fn round(events: &[Event], queue: &str) -> Option<EventId> {
+pub(crate) fn round(events: &[TicketEvent], queue: &str) -> Option<EventId> {
     crate::model::ticket::newest_labeled(events, queue).map(|event| event.id.clone())
 }
 
-/// What the events show about a gate that said "ours".
+/// TicketChange the events show about a gate that said "ours".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// Not in the list yet: look again.
@@ -65,9 +65,9 @@ pub(crate) enum Gate {
     Requeued,
 }
 
-/// After [`Taken::Ours`](crate::model::ticket::Taken): which event was it?
+/// After [`GateTaken::Ours`](crate::model::ticket::GateTaken): which event was it?
 /// `began` is the round the claim was made for.
-pub(crate) fn gate(events: &[Event], queue: &str, began: Option<&EventId>) -> Gate {
+pub(crate) fn gate(events: &[TicketEvent], queue: &str, began: Option<&EventId>) -> Gate {
     let start = position_labeled(events, queue);
     // A list that does not show the beginning lags; so did the one in which there was
     // none, if there is one now, and then it may as well be another round's.
@@ -87,7 +87,7 @@ pub(crate) fn gate(events: &[Event], queue: &str, began: Option<&EventId>) -> Ga
     }
 }
 
-/// What the events show about a working label that we put on.
+/// TicketChange the events show about a working label that we put on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// Not in the list yet: look again.
@@ -103,7 +103,7 @@ pub(crate) enum Mark {
 /// Under one login shared by everybody, ours is the only working event after what
 /// we won by: our gate event, or the beginning of the round that our marker leads.
 /// `since` `None`: from the first event on.
-pub(crate) fn mark(events: &[Event], queue: &str, working: &str, since: Option<&EventId>) -> Mark {
+pub(crate) fn mark(events: &[TicketEvent], queue: &str, working: &str, since: Option<&EventId>) -> Mark {
     let start = match since {
         None => 0,
         // The last event with that id: one write may give one id to several.
@@ -126,15 +126,15 @@ pub(crate) fn mark(events: &[Event], queue: &str, working: &str, since: Option<&
 
 /// The newest working event, where its actor is the one that only our claim signs
 /// with (trackers that record who writes as we say it).
-pub(crate) fn signed(events: &[Event], working: &str, actor: &str) -> Option<EventId> {
+pub(crate) fn signed(events: &[TicketEvent], working: &str, actor: &str) -> Option<EventId> {
     let newest = crate::model::ticket::newest_labeled(events, working)?;
     (newest.actor == actor).then(|| newest.id.clone())
 }
 
 /// May a gate of ours be undone: is our event still the newest of the queue label,
 /// and did nobody put working on since?
-pub(crate) fn may_undo(events: &[Event], queue: &str, working: &str, ours: &EventId) -> bool {
-    let of_queue = |event: &Event| is_on(event, queue) || is_off(event, queue);
+pub(crate) fn may_undo(events: &[TicketEvent], queue: &str, working: &str, ours: &EventId) -> bool {
+    let of_queue = |event: &TicketEvent| is_on(event, queue) || is_off(event, queue);
     let Some(newest) = events.iter().rposition(of_queue) else { return false };
     let unlabelled = is_off(&events[newest], queue) && events[newest].id == *ours;
     unlabelled && !events[newest + 1..].iter().any(|event| is_on(event, working))
@@ -145,7 +145,7 @@ pub(crate) fn may_undo(events: &[Event], queue: &str, working: &str, ours: &Even
 /// round at the intent, where it was recorded; times decide only without it.
 pub(crate) fn intent_unused(
     ticket: &Ticket,
-    events: &[Event],
+    events: &[TicketEvent],
     queue: &str,
     began: Option<&EventId>,
     intent_at: WallTime,
@@ -162,7 +162,7 @@ pub(crate) fn intent_unused(
     before.is_some_and(|before| before > CLOCK_MARGIN)
 }
 
-/// What the comments of a round say.
+/// TicketChange the comments of a round say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Our marker is the lowest.
@@ -226,16 +226,16 @@ fn markers<'a>(comments: &'a [Comment], wanted: Option<&EventId>) -> Vec<(&'a Co
     standing
 }
 
-fn position_labeled(events: &[Event], label: &str) -> Option<usize> {
+fn position_labeled(events: &[TicketEvent], label: &str) -> Option<usize> {
     events.iter().rposition(|event| is_on(event, label))
 }
 
-fn is_on(event: &Event, label: &str) -> bool {
-    matches!(&event.what, What::Labeled(on) if on == label)
+fn is_on(event: &TicketEvent, label: &str) -> bool {
+    matches!(&event.what, TicketChange::Labeled(on) if on == label)
 }
 
-fn is_off(event: &Event, label: &str) -> bool {
-    matches!(&event.what, What::Unlabeled(off) if off == label)
+fn is_off(event: &TicketEvent, label: &str) -> bool {
+    matches!(&event.what, TicketChange::Unlabeled(off) if off == label)
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@ use super::*;
 use crate::model::ticket::Key;
 
 /// `+q` and `-w` as events with ids 1, 2, 3, …
-fn events(text: &str) -> Vec<Event> {
+fn events(text: &str) -> Vec<TicketEvent> {
     let event = |(position, word): (usize, &str)| {
         let (sign, label) = word.split_at(1);
         let label = label.to_owned();
-        let what = if sign == "+" { What::Labeled(label) } else { What::Unlabeled(label) };
+        let what = if sign == "+" { TicketChange::Labeled(label) } else { TicketChange::Unlabeled(label) };
         let at = Some(WallTime(1_000_000_000 * (position as u64 + 1)));
-        Event { id: id(position + 1), what, at, actor: format!("a{}", position + 1) }
+        TicketEvent { id: id(position + 1), what, at, actor: format!("a{}", position + 1) }
     };
     text.split_whitespace().enumerate().map(event).collect()
 }

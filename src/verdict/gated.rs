@@ -1,15 +1,21 @@
 //! A ticket that somebody queued again between our gate and our working label.
 
-use crate::model::ticket::{Event, EventId, What};
+use crate::model::ticket::{EventId, TicketChange, TicketEvent};
 
 /// The working event of a claim that passed the gate `gate`, although the ticket was
 /// queued again since: nobody has taken the queue label off in the new round, so the one
 /// working event since the gate can only be that claim's. `None`: that is not so.
-pub(crate) fn queued_over(events: &[Event], queue: &str, working: &str, gate: &EventId) -> Option<EventId> {
+pub(crate) fn queued_over(
+    events: &[TicketEvent],
+    queue: &str,
+    working: &str,
+    gate: &EventId,
+) -> Option<EventId> {
     let start = events.iter().rposition(|event| event.id == *gate)?;
     let since = &events[start + 1..];
-    let on = |label: &str, event: &&Event| matches!(&event.what, What::Labeled(name) if name == label);
-    let taken = since.iter().any(|event| matches!(&event.what, What::Unlabeled(name) if name == queue));
+    let on = |label: &str, event: &&TicketEvent| matches!(&event.what, TicketChange::Labeled(name) if name == label);
+    let taken =
+        since.iter().any(|event| matches!(&event.what, TicketChange::Unlabeled(name) if name == queue));
     let mut ours = since.iter().filter(|event| on(working, event));
     match (taken, ours.next(), ours.next()) {
         (false, Some(event), None) if since.iter().any(|event| on(queue, &event)) => Some(event.id.clone()),
@@ -22,16 +28,16 @@ mod tests {
     use super::*;
 
     fn found(letters: &str) -> Option<String> {
-        let events: Vec<Event> = letters
+        let events: Vec<TicketEvent> = letters
             .char_indices()
             .map(|(place, letter)| {
                 let what = match letter {
-                    'Q' => What::Labeled("q".into()),
-                    'q' => What::Unlabeled("q".into()),
-                    'W' => What::Labeled("w".into()),
-                    _ => What::Unlabeled("w".into()),
+                    'Q' => TicketChange::Labeled("q".into()),
+                    'q' => TicketChange::Unlabeled("q".into()),
+                    'W' => TicketChange::Labeled("w".into()),
+                    _ => TicketChange::Unlabeled("w".into()),
                 };
-                Event { id: EventId(place.to_string()), what, at: None, actor: String::new() }
+                TicketEvent { id: EventId(place.to_string()), what, at: None, actor: String::new() }
             })
             .collect();
         queued_over(&events, "q", "w", &EventId("1".into())).map(|id| id.0)

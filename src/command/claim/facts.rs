@@ -1,4 +1,4 @@
-//! What a reconcile pass knows about one ticket: the tracker's side and ours, as
+//! TicketChange a reconcile pass knows about one ticket: the tracker's side and ours, as
 //! plain facts for the verdict.
 
 use super::{Claims, attrs};
@@ -7,7 +7,7 @@ use crate::model::arbiter::Arbiter;
 use crate::model::claim::{Attrs, Phase};
 use crate::model::record::Record;
 use crate::model::stage;
-use crate::model::ticket::{Event, EventId, Key, Ticket, newest_labeled};
+use crate::model::ticket::{EventId, Key, Ticket, TicketEvent, newest_labeled};
 use crate::model::time::WallTime;
 use crate::os::{clock, event_file};
 use crate::report::escape;
@@ -33,13 +33,13 @@ pub(super) struct View {
 /// Judges a ticket. Without `events` nothing is asked of the tracker.
 ///
 /// # Errors
-/// What stands between us and the comments or the ref that decide.
+/// TicketChange stands between us and the comments or the ref that decide.
 pub(super) fn view(
     claims: &Claims,
     key: &Key,
     judged: &Judged,
     ticket: &Ticket,
-    events: Option<&[Event]>,
+    events: Option<&[TicketEvent]>,
 ) -> Result<View, Failure> {
     let labels = &claims.settings.labels;
     let ticket_facts = TicketFacts {
@@ -109,7 +109,7 @@ fn phase(
     attrs: &Attrs,
     record: Option<&Record>,
     ticket: &Ticket,
-    events: Option<&[Event]>,
+    events: Option<&[TicketEvent]>,
 ) -> State {
     let labels = &claims.settings.labels;
     match attrs.state {
@@ -133,7 +133,7 @@ fn phase(
 }
 
 /// Our gate event: recorded, or the only one of its round (we were told that we took it).
-fn gate(claims: &Claims, attrs: &Attrs, events: &[Event]) -> Option<EventId> {
+fn gate(claims: &Claims, attrs: &Attrs, events: &[TicketEvent]) -> Option<EventId> {
     attrs.gate().or_else(|| {
         match arbitrate::gate(events, &claims.settings.labels.queue, attrs.round().as_ref()) {
             Gate::Ours(id) => Some(id),
@@ -148,7 +148,7 @@ fn whose(
     key: &Key,
     attrs: &Attrs,
     working: bool,
-    events: Option<&[Event]>,
+    events: Option<&[TicketEvent]>,
 ) -> Result<(Mark, Option<EventId>), Failure> {
     if !claims.tracker.can().event_ids {
         let ours = attrs.state == Phase::Held || attrs.state == Phase::Intent;
@@ -174,7 +174,7 @@ fn unrecorded(
     claims: &Claims,
     key: &Key,
     attrs: &Attrs,
-    events: &[Event],
+    events: &[TicketEvent],
 ) -> Result<Option<EventId>, Failure> {
     let labels = &claims.settings.labels;
     let since = match attrs.arbiter() {
@@ -215,7 +215,11 @@ fn unrecorded(
 /// Somebody queued the ticket again just before the swap of a claim that leads its
 /// round took it out of the queue. Whoever could have won the new round wrote a marker
 /// for it before; where there is none, nobody did, and the ticket is that claim's.
-pub(super) fn uncontested(claims: &Claims, key: &Key, events: &[Event]) -> Result<Option<EventId>, Failure> {
+pub(super) fn uncontested(
+    claims: &Claims,
+    key: &Key,
+    events: &[TicketEvent],
+) -> Result<Option<EventId>, Failure> {
     if claims.arbiter != Arbiter::CommentOrder {
         return Ok(None);
     }

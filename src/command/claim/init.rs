@@ -1,16 +1,16 @@
 //! `init`: is everything there that claims need? Creates what is missing, or only reports.
 
 use super::Call;
-use super::settings::Settings;
+use super::settings::ClaimSettings;
 use crate::cli::claim::Init as Args;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::address::Address;
-use crate::tracker::Finding;
+use crate::tracker::TrackerFinding;
 use serde_json::{Value, json};
 
 pub(super) fn init(call: &Call, args: &Args) -> Result<Status, Error> {
-    let settings = Settings::read(&call.shared)?;
+    let settings = ClaimSettings::read(&call.shared)?;
     let mut findings = Vec::new();
     if let Address::File(dir) = &settings.address
         && !args.check
@@ -18,12 +18,12 @@ pub(super) fn init(call: &Call, args: &Args) -> Result<Status, Error> {
     {
         std::fs::create_dir_all(dir)
             .map_err(|error| Error::io(&format!("directory {}", dir.display()), &error))?;
-        findings.push(Finding { ok: true, what: format!("made {}", dir.display()) });
+        findings.push(TrackerFinding { ok: true, what: format!("made {}", dir.display()) });
     }
     let claims = call.claims_of(settings)?;
     findings.extend(claims.tracker.check(!args.check)?);
-    findings.push(Finding { ok: true, what: format!("arbiter {}", claims.arbiter) });
-    findings.push(Finding { ok: true, what: format!("records in {}", claims.store.path().display()) });
+    findings.push(TrackerFinding { ok: true, what: format!("arbiter {}", claims.arbiter) });
+    findings.push(TrackerFinding { ok: true, what: format!("records in {}", claims.store.path().display()) });
     let ok = findings.iter().all(|finding| finding.ok);
     if call.report.json {
         let rows: Vec<Value> =

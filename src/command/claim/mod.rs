@@ -46,7 +46,7 @@ use crate::verdict::arbitrate;
 use crate::verdict::liveness::{Judgement, State};
 use crate::verdict::ownership::Right;
 use serde_json::{Value, json};
-use settings::Settings;
+use settings::ClaimSettings;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -93,7 +93,7 @@ struct Call {
 
 /// The claims of one tracker on this machine.
 struct Claims {
-    settings: Settings,
+    settings: ClaimSettings,
     tracker: Box<dyn Tracker>,
     arbiter: Arbiter,
     git: Option<GitRef>,
@@ -104,10 +104,10 @@ struct Claims {
 impl Call {
     /// Opens the tracker and this machine's claims of it.
     fn claims(&self) -> Result<Claims, Error> {
-        self.claims_of(Settings::read(&self.shared)?)
+        self.claims_of(ClaimSettings::read(&self.shared)?)
     }
 
-    fn claims_of(&self, settings: Settings) -> Result<Claims, Error> {
+    fn claims_of(&self, settings: ClaimSettings) -> Result<Claims, Error> {
         let tracker = tracker::open(&settings.address, &settings.options())?;
         let arbiter = arbitrate::choose(settings.arbiter, tracker.can(), settings.single_machine)
             .map_err(|why| Error::config(format!("{}: {why}", settings.address.canonical())))?;
@@ -141,7 +141,7 @@ impl Claims {
     /// The ticket that a person named, and the name of its record.
     fn key(&self, text: &OsStr) -> Result<(Key, LockName), Error> {
         let typed = text.to_str().ok_or_else(|| {
-            Error::usage(format!("{} is no ticket key: not UTF-8", escape(text.as_bytes(), 120)))
+            Error::usage(format!("{} is not a ticket key: not UTF-8", escape(text.as_bytes(), 120)))
         })?;
         let key = self.tracker.key(typed)?;
         let name = name_of(&key)?;
@@ -211,7 +211,7 @@ impl Claims {
 /// A key is a legal file name.
 fn name_of(key: &Key) -> Result<LockName, Error> {
     LockName::from_file(OsStr::new(key.as_str()))
-        .ok_or_else(|| Error::new(Kind::Bug, format!("the key {key} is no name for a record")))
+        .ok_or_else(|| Error::new(Kind::Bug, format!("the key {key} cannot be the name of a record")))
 }
 
 /// What a claim's record says.

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::ticket::Ticket;
 use crate::report::escape;
-use crate::tracker::{Failure, Listing};
+use crate::tracker::{Failure, TicketList};
 use crate::verdict::liveness::State;
 use serde_json::json;
 
@@ -38,7 +38,7 @@ pub(super) fn next(call: &Call) -> Result<Status, Error> {
 ///
 /// # Errors
 /// When there is no list.
-pub(super) fn free(claims: &Claims) -> Result<Listing, Failure> {
+pub(super) fn free(claims: &Claims) -> Result<TicketList, Failure> {
     let mut listing = claims.tracker.queue()?;
     let names = claims.store.names().unwrap_or_default();
     let is_free = |ticket: &Ticket| {

@@ -2,14 +2,14 @@
 //! are shown as set or not set.
 
 use super::Call;
-use super::settings::Settings;
+use super::settings::ClaimSettings;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::report::escape;
 use serde_json::{Map, json};
 
 pub(super) fn print(call: &Call) -> Result<Status, Error> {
-    let settings = Settings::read(&call.shared)?;
+    let settings = ClaimSettings::read(&call.shared)?;
     let (path, there) = &settings.file;
     let token = settings.token_from.as_deref();
     if call.report.json {

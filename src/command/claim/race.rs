@@ -1,12 +1,12 @@
 //! The arbiters that need more than the swap itself: the gate, the comments, the
-//! ref. What a loser put on the ticket it takes off again.
+//! ref. TicketChange a loser put on the ticket it takes off again.
 
 use super::win::{Attempt, End};
 use crate::error::{Error, Kind};
 use crate::model::claim::Phase;
 use crate::model::duration;
 use crate::model::marker::Marker;
-use crate::model::ticket::{Event, EventId, Expect, Swap, Swapped, Taken};
+use crate::model::ticket::{EventId, Expect, GateTaken, Swap, Swapped, TicketEvent};
 use crate::os::clock;
 use crate::report::escape;
 use crate::tracker::git_ref::Pushed;
@@ -23,9 +23,9 @@ impl Attempt<'_> {
     pub(super) fn pass_gate(&self) -> Result<EventId, End> {
         let queue = &self.claims.settings.labels.queue;
         match self.claims.tracker.take(self.key, queue) {
-            Ok(Taken::Ours) => {}
-            Ok(Taken::Gone) => return Err(End::Lost(format!("somebody else took {queue} off"))),
-            Ok(Taken::Unclear(why)) => return Err(End::Open(self.unclear(&why))),
+            Ok(GateTaken::Ours) => {}
+            Ok(GateTaken::Gone) => return Err(End::Lost(format!("somebody else took {queue} off"))),
+            Ok(GateTaken::Unclear(why)) => return Err(End::Open(self.unclear(&why))),
             Err(failure) => return Err(End::Undone(failure.into())),
         }
         // At once, before the event is known: a kill before this line strands the ticket, and says so.
@@ -86,7 +86,7 @@ impl Attempt<'_> {
 
     /// A person queued the ticket again between our gate and our working label: that
     /// person is right, and our label goes.
-    pub(super) fn queued_over(&self, events: &[Event], gate: Option<&EventId>) -> End {
+    pub(super) fn queued_over(&self, events: &[TicketEvent], gate: Option<&EventId>) -> End {
         let why = "somebody queued it again meanwhile";
         let labels = &self.claims.settings.labels;
         let ours = gate.and_then(|gate| queued_over(events, &labels.queue, &labels.working, gate));

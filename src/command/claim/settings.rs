@@ -59,7 +59,7 @@ pub(super) struct Text {
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct ClaimSettings {
     pub(super) place: StatePlace,
     /// The file, and whether it is there.
     pub(super) file: (PathBuf, bool),
@@ -88,7 +88,7 @@ pub(super) struct Settings {
     patience: Duration,
 }
 
-impl Settings {
+impl ClaimSettings {
     /// Reads all of them.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Settings {
         }
         let arbiter = |text: &str| {
             Arbiter::parse(text)
-                .ok_or("is no arbiter (guard, label-gate, comment-order, git-ref or none)".to_owned())
+                .ok_or("is not an arbiter (guard, label-gate, comment-order, git-ref or none)".to_owned())
         };
         let goal = |text: &str| match text {
             "ready" => Ok(Goal::Ready),
@@ -177,14 +177,14 @@ impl Settings {
             _ => Err("is neither ready nor ci-wait".to_owned()),
         };
         let boundary =
-            |text: &str| Boundary::parse(text).ok_or("is no change of stage (FROM -> TO)".to_owned());
+            |text: &str| Boundary::parse(text).ok_or("is not a change of stage (FROM -> TO)".to_owned());
         let version = |text: &str| match text {
             "2" => Ok(2),
             "3" => Ok(3),
             _ => Err("is neither 2 nor 3".to_owned()),
         };
         let count =
-            |text: &str| text.parse().ok().filter(|n| *n > 0).ok_or("is no number from 1 on".to_owned());
+            |text: &str| text.parse().ok().filter(|n| *n > 0).ok_or("is not a number from 1 on".to_owned());
         let bool = |text: &str| text.parse().map_err(|_| "is neither true nor false".to_owned());
         Ok(Self {
             arbiter: get.optional("arbiter", arbiter)?,
@@ -267,7 +267,7 @@ impl<'a> Getter<'a> {
 /// A duration that is not nothing.
 fn some_time(text: &str) -> Result<Duration, String> {
     let time = duration::parse(text)?;
-    if time.is_zero() { Err("is no time at all".to_owned()) } else { Ok(time) }
+    if time.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(time) }
 }
 
 /// The tracker's token and where it was found. Never from an argument: those are public.

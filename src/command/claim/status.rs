@@ -2,7 +2,7 @@
 
 use super::facts::view;
 use super::{Call, attrs, tell};
-use crate::cli::claim::Key as Args;
+use crate::cli::claim::KeyArg as Args;
 use crate::command::tell as words;
 use crate::error::Error;
 use crate::exit::{Exit, Status};

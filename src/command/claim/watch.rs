@@ -5,7 +5,7 @@
 use super::next::free;
 use super::reconcile::{Trouble, pass};
 use super::repair::Outcome;
-use super::settings::Settings;
+use super::settings::ClaimSettings;
 use super::{Call, Claims, shim, stage};
 use crate::cli::claim::{Success, Watch};
 use crate::command::exec;
@@ -64,7 +64,7 @@ pub(super) fn watch(call: &Call, args: &Watch) -> Result<Status, Error> {
     if let Some(status) = shim::unusable(&call.report, &args.command) {
         return Ok(status);
     }
-    let settings = Settings::read(&call.shared)?;
+    let settings = ClaimSettings::read(&call.shared)?;
     let every = args.every.unwrap_or(settings.watch_every);
     let max = args.max.unwrap_or(settings.watch_max);
     if every.is_zero() || max == 0 {

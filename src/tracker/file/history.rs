@@ -1,6 +1,6 @@
 //! `KEY.history.jsonl`: what happened to a ticket, one line each, ids ascending.
 
-use crate::model::ticket::{Comment, Event, EventId, What};
+use crate::model::ticket::{Comment, EventId, TicketChange, TicketEvent};
 use crate::model::time::WallTime;
 use serde::{Deserialize, Serialize};
 
@@ -61,29 +61,29 @@ impl History {
     }
 
     /// The events that lead from what is explained to what the ticket shows.
-    pub(super) fn missing(&self, labels: &[String], closed: bool) -> Vec<What> {
+    pub(super) fn missing(&self, labels: &[String], closed: bool) -> Vec<TicketChange> {
         let (known, was_closed) = self.explains();
-        let mut missing: Vec<What> = Vec::new();
+        let mut missing: Vec<TicketChange> = Vec::new();
         let off = known.iter().filter(|label| !labels.contains(label));
-        missing.extend(off.cloned().map(What::Unlabeled));
+        missing.extend(off.cloned().map(TicketChange::Unlabeled));
         let on = labels.iter().filter(|label| !known.contains(label));
-        missing.extend(on.cloned().map(What::Labeled));
+        missing.extend(on.cloned().map(TicketChange::Labeled));
         match (was_closed, closed) {
-            (false, true) => missing.push(What::Closed),
-            (true, false) => missing.push(What::Reopened),
+            (false, true) => missing.push(TicketChange::Closed),
+            (true, false) => missing.push(TicketChange::Reopened),
             _ => {}
         }
         missing
     }
 
     /// Lines for new events, ids ascending.
-    pub(super) fn lines_for(&self, events: &[What], now: WallTime, actor: &str) -> Vec<Line> {
-        let line = |(id, what): (u64, &What)| {
+    pub(super) fn lines_for(&self, events: &[TicketChange], now: WallTime, actor: &str) -> Vec<Line> {
+        let line = |(id, what): (u64, &TicketChange)| {
             let (event, label) = match what {
-                What::Labeled(label) => ("labeled", Some(label.clone())),
-                What::Unlabeled(label) => ("unlabeled", Some(label.clone())),
-                What::Closed => ("closed", None),
-                What::Reopened => ("reopened", None),
+                TicketChange::Labeled(label) => ("labeled", Some(label.clone())),
+                TicketChange::Unlabeled(label) => ("unlabeled", Some(label.clone())),
+                TicketChange::Closed => ("closed", None),
+                TicketChange::Reopened => ("reopened", None),
             };
             let (at, event, actor) = (now.rfc3339(), event.to_owned(), actor.to_owned());
             Line { id, at, event, label, body: None, actor }
@@ -119,17 +119,17 @@ impl History {
     }
 
     /// Events of labels and state, oldest first.
-    pub(super) fn events(&self) -> Vec<Event> {
+    pub(super) fn events(&self) -> Vec<TicketEvent> {
         let event = |line: &Line| {
             let what = match (line.event.as_str(), &line.label) {
-                ("labeled", Some(label)) => What::Labeled(label.clone()),
-                ("unlabeled", Some(label)) => What::Unlabeled(label.clone()),
-                ("closed", _) => What::Closed,
-                ("reopened", _) => What::Reopened,
+                ("labeled", Some(label)) => TicketChange::Labeled(label.clone()),
+                ("unlabeled", Some(label)) => TicketChange::Unlabeled(label.clone()),
+                ("closed", _) => TicketChange::Closed,
+                ("reopened", _) => TicketChange::Reopened,
                 _ => return None,
             };
             let (id, at) = (EventId(line.id.to_string()), WallTime::parse(&line.at));
-            Some(Event { id, what, at, actor: line.actor.clone() })
+            Some(TicketEvent { id, what, at, actor: line.actor.clone() })
         };
         self.lines.iter().filter_map(event).collect()
     }
@@ -156,7 +156,7 @@ mod tests {
             History::parse(b"{\"id\":4,\"at\":\"x\",\"event\":\"labeled\",\"label\":\"a\"}\n{\"id\":5,");
         assert_eq!(history.next_id(WallTime(9000)), 5);
         assert_eq!(History::default().next_id(WallTime(9000)), 9);
-        let lines = history.lines_for(&[What::Unlabeled("a".into())], WallTime(0), "me");
+        let lines = history.lines_for(&[TicketChange::Unlabeled("a".into())], WallTime(0), "me");
         let bytes = history.bytes(&lines);
         assert!(bytes.starts_with(b"\n{"), "{}", String::from_utf8_lossy(&bytes));
         assert_eq!(history.explains(), (vec!["a".to_owned()], false));
@@ -166,7 +166,10 @@ mod tests {
     fn what_the_events_do_not_explain_is_named() {
         let history = History::parse(b"{\"id\":1,\"at\":\"x\",\"event\":\"labeled\",\"label\":\"a\"}\n");
         let missing = history.missing(&["b".to_owned()], true);
-        assert_eq!(missing, [What::Unlabeled("a".into()), What::Labeled("b".into()), What::Closed]);
+        assert_eq!(
+            missing,
+            [TicketChange::Unlabeled("a".into()), TicketChange::Labeled("b".into()), TicketChange::Closed]
+        );
         assert!(history.missing(&["a".to_owned()], false).is_empty());
     }
 }

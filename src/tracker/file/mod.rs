@@ -8,9 +8,9 @@ use crate::error::Kind;
 use crate::error::escape;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
-use crate::model::ticket::{Comment, Event, Key, Swap, Swapped, Taken, Ticket};
+use crate::model::ticket::{Comment, GateTaken, Key, Swap, Swapped, Ticket, TicketEvent};
 use crate::tracker::failure::{Failure, Why};
-use crate::tracker::{Finding, Listing, Tracker};
+use crate::tracker::{TicketList, Tracker, TrackerFinding};
 use std::path::{Path, PathBuf};
 use store::{Guarded, Paths};
 
@@ -25,7 +25,7 @@ pub(super) struct FileTracker {
 
 impl FileTracker {
     /// # Errors
-    /// [`Why::NoTracker`] when it is no directory.
+    /// [`Why::NoTracker`] when it is not a directory.
     pub(super) fn open(dir: &Path, labels: Labels) -> Result<Self, Failure> {
         let tracker = Self { dir: dir.to_owned(), labels };
         if tracker.dir.is_dir() {
@@ -40,14 +40,14 @@ impl FileTracker {
     }
 
     /// Every ticket whose file mentions `label` and that is as `wanted` says.
-    fn list(&self, label: &str, wanted: impl Fn(&Ticket) -> bool) -> Result<Listing, Failure> {
+    fn list(&self, label: &str, wanted: impl Fn(&Ticket) -> bool) -> Result<TicketList, Failure> {
         let failed = |error| match std::io::Error::kind(&error) {
             std::io::ErrorKind::NotFound => {
                 Failure::new(Why::NoTracker, format!("no directory {}", self.name()))
             }
             _ => Failure::local(&format!("cannot list {}", self.name()), &error),
         };
-        let mut listing = Listing::default();
+        let mut listing = TicketList::default();
         for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
             let file = entry.map_err(failed)?.file_name();
             let stem = file.to_str().and_then(|file| file.strip_suffix(".toml"));
@@ -80,7 +80,7 @@ impl Tracker for FileTracker {
     fn key(&self, text: &str) -> Result<Key, Failure> {
         Key::new(text).ok_or_else(|| {
             let text = escape(text.as_bytes(), 120);
-            Failure::new(Why::NoTicket, format!("{text} is no ticket key"))
+            Failure::new(Why::NoTicket, format!("{text} is not a ticket key"))
                 .hint("use A-Z a-z 0-9 . _ -, a letter or digit first, at most 100")
         })
     }
@@ -89,11 +89,11 @@ impl Tracker for FileTracker {
         Capabilities { remote: false, event_ids: true, conditional: true, gate: true, comments: true }
     }
 
-    fn queue(&self) -> Result<Listing, Failure> {
+    fn queue(&self) -> Result<TicketList, Failure> {
         self.list(&self.labels.queue, |ticket| self.labels.in_queue(ticket))
     }
 
-    fn in_flight(&self) -> Result<Listing, Failure> {
+    fn in_flight(&self) -> Result<TicketList, Failure> {
         self.list(&self.labels.working, |ticket| self.labels.in_flight(ticket))
     }
 
@@ -108,7 +108,7 @@ impl Tracker for FileTracker {
         }
     }
 
-    fn events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
+    fn events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure> {
         store::read_explained(&Paths::new(&self.dir, key), key).map(|state| state.history.events())
     }
 
@@ -136,13 +136,13 @@ impl Tracker for FileTracker {
         Ok(Swapped::Unconfirmed(format!("labels now {}", super::show(&after.labels))))
     }
 
-    fn take(&self, key: &Key, label: &str) -> Result<Taken, Failure> {
+    fn take(&self, key: &Key, label: &str) -> Result<GateTaken, Failure> {
         let paths = Paths::new(&self.dir, key);
         let guarded = Guarded::open(&paths, key)?;
         if !guarded.state.ticket.has(label) {
-            return Ok(Taken::Gone);
+            return Ok(GateTaken::Gone);
         }
-        guarded.change(&[], &[label.to_owned()], ACTOR).map(|_| Taken::Ours)
+        guarded.change(&[], &[label.to_owned()], ACTOR).map(|_| GateTaken::Ours)
     }
 
     fn comments(&self, key: &Key) -> Result<Vec<Comment>, Failure> {
@@ -158,11 +158,13 @@ impl Tracker for FileTracker {
         self.comment(key, &format!("void {nonce}"))
     }
 
-    fn check(&self, _create: bool) -> Result<Vec<Finding>, Failure> {
+    fn check(&self, _create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         let all = self.list("", |_| true)?;
-        let mut findings =
-            vec![Finding { ok: true, what: format!("{} tickets in {}", all.tickets.len(), self.name()) }];
-        findings.extend(all.broken.into_iter().map(|what| Finding { ok: false, what }));
+        let mut findings = vec![TrackerFinding {
+            ok: true,
+            what: format!("{} tickets in {}", all.tickets.len(), self.name()),
+        }];
+        findings.extend(all.broken.into_iter().map(|what| TrackerFinding { ok: false, what }));
         Ok(findings)
     }
 }

@@ -7,7 +7,7 @@
 use super::history::{EDIT, History, Line};
 use super::ticket_file::TicketFile;
 use crate::error::escape;
-use crate::model::ticket::{EventId, Expect, Key, Ticket, What};
+use crate::model::ticket::{EventId, Expect, Key, Ticket, TicketChange};
 use crate::os::clock;
 use crate::os::mask::Blocked;
 use crate::os::plain_file::{self, Content, FileStamp};
@@ -38,7 +38,7 @@ impl Paths {
         Self {
             ticket: dir.join(format!("{key}.toml")),
             history: dir.join(format!("{key}.history.jsonl")),
-            // A leading dot is no key, so these can never be a ticket's.
+            // A name with a leading dot is not a key, so these can never be a ticket's.
             guard: dir.join(format!(".{key}.guard")),
             temp: dir.join(format!(".{key}.tmp")),
         }
@@ -174,7 +174,11 @@ impl<'a> Guarded<'a> {
         if off.is_empty() && new.is_empty() {
             return Ok(None);
         }
-        let events = off.iter().cloned().map(What::Unlabeled).chain(new.iter().cloned().map(What::Labeled));
+        let events = off
+            .iter()
+            .cloned()
+            .map(TicketChange::Unlabeled)
+            .chain(new.iter().cloned().map(TicketChange::Labeled));
         let lines = self.state.history.lines_for(&events.collect::<Vec<_>>(), clock::wall(), actor);
         let is_mark = |line: &&Line| line.event == "labeled" && line.label.as_ref() == add.first();
         let mark = lines.iter().find(is_mark).map(|line| EventId(line.id.to_string()));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::ticket::{EventId, Expect, What};
+use crate::model::ticket::{EventId, Expect, TicketChange};
 use std::sync::{Arc, Barrier};
 
 struct Fixture {
@@ -103,10 +103,11 @@ fn an_edit_by_a_person_becomes_events_so_that_an_old_mark_is_not_the_new_one() {
     assert!(tracker.ticket(&key("7")).expect("read").has("orion-queue"));
     fixture.file("7.toml", "labels = [\"orion-working\"]\nstate = \"closed\"\n");
     let events = tracker.events(&key("7")).expect("events");
-    let tail: Vec<(&What, &str)> =
+    let tail: Vec<(&TicketChange, &str)> =
         events[events.len() - 3..].iter().map(|event| (&event.what, event.actor.as_str())).collect();
-    let (on, off) = (What::Labeled("orion-working".into()), What::Unlabeled("orion-queue".into()));
-    assert_eq!(tail, [(&off, "edit"), (&on, "edit"), (&What::Closed, "edit")]);
+    let (on, off) =
+        (TicketChange::Labeled("orion-working".into()), TicketChange::Unlabeled("orion-queue".into()));
+    assert_eq!(tail, [(&off, "edit"), (&on, "edit"), (&TicketChange::Closed, "edit")]);
     let expect = Expect { mark: Some(("orion-working".into(), mark)), ..Expect::default() };
     let swap = Swap { add: own(&["orion-ready"]), remove: Vec::new(), expect, signature: None };
     assert!(matches!(tracker.swap(&key("7"), &swap), Ok(Swapped::Changed(_))));
@@ -155,7 +156,7 @@ fn what_is_not_there_is_an_error_and_leaves_nothing_behind() {
 
 #[test]
 fn a_write_cut_short_is_finished_by_the_next_or_was_never_begun() {
-    // What a writer leaves that is killed after each of its steps.
+    // TicketChange a writer leaves that is killed after each of its steps.
     let steps = [
         "a torn note",
         "the note",
@@ -204,7 +205,7 @@ fn a_write_cut_short_is_finished_by_the_next_or_was_never_begun() {
         let applied = begun && step != "an edit since";
         assert_eq!(ticket.labels, [if applied { "orion-working" } else { "orion-queue" }], "{step}");
         let events = fixture.tracker.events(&key("5")).expect(step);
-        let on = |event: &&Event| event.what == What::Labeled("orion-working".into());
+        let on = |event: &&TicketEvent| event.what == TicketChange::Labeled("orion-working".into());
         let marks: Vec<&str> = events.iter().filter(on).map(|event| event.actor.as_str()).collect();
         let expected: &[&str] = if begun { &["orion-claim"] } else { &[] };
         assert_eq!(marks, expected, "{step}");

@@ -3,7 +3,7 @@
 use super::GitHub;
 use crate::error::escape;
 use crate::os::clock;
-use crate::tracker::Finding;
+use crate::tracker::TrackerFinding;
 use crate::tracker::failure::Failure;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use ureq::http::Method;
 const COLOURS: [&str; 5] = ["c5def5", "fbca04", "d4c5f9", "0e8a16", "d93f0b"];
 
 impl GitHub {
-    pub(super) fn look(&self, create: bool) -> Result<Vec<Finding>, Failure> {
+    pub(super) fn look(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         let answer = self.get(&self.repo)?;
         if answer.status != 200 {
             return Err(self.refused(&Method::GET, &self.repo, &answer));
@@ -53,7 +53,7 @@ impl GitHub {
         Ok(findings)
     }
 
-    fn look_at_labels(&self, create: bool) -> Result<Vec<Finding>, Failure> {
+    fn look_at_labels(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         let there = self.label_names()?;
         let mut findings = Vec::new();
         for (label, colour) in self.labels.managed().into_iter().zip(COLOURS) {
@@ -103,10 +103,10 @@ impl GitHub {
     }
 }
 
-fn good(what: &str) -> Finding {
-    Finding { ok: true, what: what.to_owned() }
+fn good(what: &str) -> TrackerFinding {
+    TrackerFinding { ok: true, what: what.to_owned() }
 }
 
-fn bad(what: &str) -> Finding {
-    Finding { ok: false, what: what.to_owned() }
+fn bad(what: &str) -> TrackerFinding {
+    TrackerFinding { ok: false, what: what.to_owned() }
 }

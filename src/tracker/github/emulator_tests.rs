@@ -3,7 +3,7 @@
 //! skipped without it.
 
 use super::*;
-use crate::model::ticket::{Expect, Swap, Swapped, What};
+use crate::model::ticket::{Expect, Swap, Swapped, TicketChange};
 use crate::tracker::secret::Secret;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ fn a_github_that_is_not_ours_lets_one_of_many_through_the_gate() {
                     let mut won = Vec::new();
                     for key in keys {
                         barrier.wait();
-                        if tracker.take(key, "orion-queue").expect("take") == Taken::Ours {
+                        if tracker.take(key, "orion-queue").expect("take") == GateTaken::Ours {
                             let working = vec!["orion-working".to_owned()];
                             let expect =
                                 Expect { lacks: working.clone(), open: Some(true), ..Expect::default() };
@@ -105,9 +105,9 @@ fn a_github_that_is_not_ours_lets_one_of_many_through_the_gate() {
     assert_eq!(won, keys);
     for key in &keys {
         let events = tracker.events(key).expect("events");
-        let count = |wanted: &What| events.iter().filter(|event| event.what == *wanted).count();
-        assert_eq!(count(&What::Unlabeled("orion-queue".into())), 1, "{key}");
-        assert_eq!(count(&What::Labeled("orion-working".into())), 1, "{key}");
+        let count = |wanted: &TicketChange| events.iter().filter(|event| event.what == *wanted).count();
+        assert_eq!(count(&TicketChange::Unlabeled("orion-queue".into())), 1, "{key}");
+        assert_eq!(count(&TicketChange::Labeled("orion-working".into())), 1, "{key}");
     }
     assert_eq!(tracker.in_flight().expect("flight").tickets.len(), keys.len());
     tracker.comment(&keys[0], "orion-claim n1 round first host pi").expect("comment");

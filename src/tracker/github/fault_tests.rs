@@ -6,6 +6,8 @@ use crate::model::ticket::Swapped;
 use crate::tracker::test_server::{Answer as Reply, Fault, Kind, Server};
 use std::time::Duration;
 
+type MakeFault = fn() -> Kind;
+
 #[test]
 fn a_write_that_changed_nothing_is_not_believed() {
     let (server, tracker) = fixture();
@@ -17,8 +19,7 @@ fn a_write_that_changed_nothing_is_not_believed() {
 /// A write whose answer was lost in any way is looked for, and not written twice.
 #[test]
 fn a_write_that_happened_without_an_answer_is_recognised() {
-    type Make = fn() -> Kind;
-    let faults: [Make; 5] = [
+    let faults: [MakeFault; 5] = [
         || Kind::AppliedThen(Reply::empty(500)),
         || Kind::AppliedThen(Reply::empty(502)),
         || Kind::AppliedThenClose,
@@ -75,8 +76,7 @@ fn a_hand_over_that_was_refused_half_way_is_said_to_be_unconfirmed() {
 
 #[test]
 fn a_gate_whose_answer_was_lost_is_unclear_and_never_tried_again() {
-    type Make = fn() -> Kind;
-    let faults: [Make; 6] = [
+    let faults: [MakeFault; 6] = [
         || Kind::AppliedThen(Reply::empty(500)),
         || Kind::Answer(Reply::empty(503)),
         || Kind::AppliedThenClose,
@@ -89,7 +89,8 @@ fn a_gate_whose_answer_was_lost_is_unclear_and_never_tried_again() {
         server.fault(Fault::new("DELETE ", 1, make));
         let taken = tracker.take(&key("12"), "orion-queue").expect("take");
         // "Unchanged" answers what a server says that did it: the events tell, later.
-        let expected = if number == 5 { taken == Taken::Ours } else { matches!(taken, Taken::Unclear(_)) };
+        let expected =
+            if number == 5 { taken == GateTaken::Ours } else { matches!(taken, GateTaken::Unclear(_)) };
         assert!(expected, "{number}: {taken:?}");
         assert_eq!(server.count("DELETE "), 1, "{number}");
     }
@@ -111,7 +112,7 @@ fn later_means_later_and_a_long_wait_is_handed_to_the_caller() {
     tracker.ticket(&key("12")).expect("asked again");
     assert_eq!(
         tracker.take(&key("12"), "orion-queue").expect("take"),
-        Taken::Ours,
+        GateTaken::Ours,
         "nothing was done by a 429"
     );
     let limited = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "99999999999")];

@@ -6,12 +6,12 @@
 mod check;
 mod read;
 
-use super::http::{Answer, Call, Http, Repeat, percent};
-use super::{Finding, Listing, Options, Tracker};
+use super::http::{Http, HttpAnswer, HttpCall, Repeat, percent};
+use super::{Options, TicketList, Tracker, TrackerFinding};
 use crate::error::escape;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
-use crate::model::ticket::{Comment, Event, Key, Taken, Ticket};
+use crate::model::ticket::{Comment, GateTaken, Key, Ticket, TicketEvent};
 use crate::tracker::failure::{Failure, Why};
 use serde_json::{Value, json};
 use ureq::http::Method;
@@ -51,18 +51,18 @@ impl GitHub {
         format!("{}/issues/{key}{rest}", self.repo)
     }
 
-    fn get(&self, path: &str) -> Result<Answer, Failure> {
-        self.http.call(&Call { method: Method::GET, path, body: None, repeat: Repeat::Read })
+    fn get(&self, path: &str) -> Result<HttpAnswer, Failure> {
+        self.http.call(&HttpCall { method: Method::GET, path, body: None, repeat: Repeat::Read })
     }
 
-    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
-        self.http.call(&Call { method, path, body, repeat: Repeat::Write })
+    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<HttpAnswer, Failure> {
+        self.http.call(&HttpCall { method, path, body, repeat: Repeat::Write })
     }
 
     /// A 4xx answer as a failure. 404 may mean the issue, the repository, or a
     /// token that may not see it: the repository is asked which.
-    fn refused(&self, method: &Method, path: &str, answer: &Answer) -> Failure {
-        let call = Call { method: method.clone(), path, body: None, repeat: Repeat::Read };
+    fn refused(&self, method: &Method, path: &str, answer: &HttpAnswer) -> Failure {
+        let call = HttpCall { method: method.clone(), path, body: None, repeat: Repeat::Read };
         let failure = self.http.answered(&call, answer);
         if !matches!(answer.status, 404 | 410) {
             return failure;
@@ -83,7 +83,7 @@ impl GitHub {
     }
 
     /// Takes one label off: was it there?
-    fn delete_label(&self, key: &Key, label: &str) -> Result<Answer, Failure> {
+    fn delete_label(&self, key: &Key, label: &str) -> Result<HttpAnswer, Failure> {
         let path = self.issue(key, &format!("/labels/{}", percent(label)));
         let answer = self.send(Method::DELETE, &path, None)?;
         match answer.status {
@@ -116,7 +116,7 @@ impl Tracker for GitHub {
             && number.bytes().all(|byte| byte.is_ascii_digit());
         legal.then(|| Key::new(number)).flatten().ok_or_else(|| {
             let text = escape(text.as_bytes(), 120);
-            Failure::new(Why::NoTicket, format!("{text} is no issue number"))
+            Failure::new(Why::NoTicket, format!("{text} is not an issue number"))
         })
     }
 
@@ -124,13 +124,13 @@ impl Tracker for GitHub {
         Capabilities { remote: true, event_ids: true, conditional: false, gate: true, comments: true }
     }
 
-    fn queue(&self) -> Result<Listing, Failure> {
+    fn queue(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list(&self.labels.queue, "open")?;
         listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
         Ok(listing)
     }
 
-    fn in_flight(&self) -> Result<Listing, Failure> {
+    fn in_flight(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list(&self.labels.working, "all")?;
         listing.tickets.retain(|ticket| self.labels.in_flight(ticket));
         Ok(listing)
@@ -140,7 +140,7 @@ impl Tracker for GitHub {
         self.read_ticket(key)
     }
 
-    fn events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
+    fn events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure> {
         self.read_events(key)
     }
 
@@ -160,10 +160,10 @@ impl Tracker for GitHub {
         Ok(())
     }
 
-    fn take(&self, key: &Key, label: &str) -> Result<Taken, Failure> {
+    fn take(&self, key: &Key, label: &str) -> Result<GateTaken, Failure> {
         let answer = match self.delete_label(key, label) {
             Ok(answer) => answer,
-            Err(failure) if failure.may_be_applied() => return Ok(Taken::Unclear(failure.to_string())),
+            Err(failure) if failure.may_be_applied() => return Ok(GateTaken::Unclear(failure.to_string())),
             Err(failure) => return Err(failure),
         };
         if answer.status == 404 {
@@ -175,16 +175,16 @@ impl Tracker for GitHub {
                 )
                 .hint("may the token write issues?"));
             }
-            return Ok(Taken::Gone);
+            return Ok(GateTaken::Gone);
         }
         // A page of some proxy is a 200 as well: only the list of what remains says yes.
         let rest: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let still =
             |rest: &Vec<Value>| rest.iter().any(|other| self.spelled(other).as_deref() == Some(label));
         match rest.as_array() {
-            Some(rest) if !still(rest) => Ok(Taken::Ours),
-            _ => Ok(Taken::Unclear(format!(
-                "{} answered with no list of the labels that remain",
+            Some(rest) if !still(rest) => Ok(GateTaken::Ours),
+            _ => Ok(GateTaken::Unclear(format!(
+                "{} did not answer with the list of the labels that remain",
                 self.http.host()
             ))),
         }
@@ -214,7 +214,7 @@ impl Tracker for GitHub {
         }
     }
 
-    fn check(&self, create: bool) -> Result<Vec<Finding>, Failure> {
+    fn check(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         self.look(create)
     }
 

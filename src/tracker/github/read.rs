@@ -1,9 +1,9 @@
-//! What GitHub shows: issues, their events and comments, all pages.
+//! TicketChange GitHub shows: issues, their events and comments, all pages.
 
 use super::GitHub;
-use crate::model::ticket::{Comment, Event, EventId, Key, Ticket, What};
+use crate::model::ticket::{Comment, EventId, Key, Ticket, TicketChange, TicketEvent};
 use crate::model::time::WallTime;
-use crate::tracker::Listing;
+use crate::tracker::TicketList;
 use crate::tracker::failure::{Failure, Why};
 use crate::tracker::http::percent;
 use serde_json::Value;
@@ -14,12 +14,12 @@ const PAGE: usize = 100;
 const PAGES: usize = 200;
 
 impl GitHub {
-    pub(super) fn list(&self, label: &str, state: &str) -> Result<Listing, Failure> {
+    pub(super) fn list(&self, label: &str, state: &str) -> Result<TicketList, Failure> {
         let query = format!(
             "/issues?labels={}&state={state}&sort=created&direction=asc&per_page={PAGE}",
             percent(label)
         );
-        let mut listing = Listing::default();
+        let mut listing = TicketList::default();
         for issue in self.pages(&format!("{}{query}", self.repo))? {
             if issue.get("pull_request").is_some_and(|pull| !pull.is_null()) {
                 continue;
@@ -60,22 +60,22 @@ impl GitHub {
         }
     }
 
-    pub(super) fn read_events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
+    pub(super) fn read_events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure> {
         let path = self.issue(key, &format!("/events?per_page={PAGE}"));
-        let mut events: Vec<(Option<WallTime>, u64, Event)> = Vec::new();
+        let mut events: Vec<(Option<WallTime>, u64, TicketEvent)> = Vec::new();
         for event in self.pages(&path)? {
             let label = || event.get("label").and_then(|label| self.spelled(label));
             let what = match event.get("event").and_then(Value::as_str) {
-                Some("labeled") => label().map(What::Labeled),
-                Some("unlabeled") => label().map(What::Unlabeled),
-                Some("closed") => Some(What::Closed),
-                Some("reopened") => Some(What::Reopened),
+                Some("labeled") => label().map(TicketChange::Labeled),
+                Some("unlabeled") => label().map(TicketChange::Unlabeled),
+                Some("closed") => Some(TicketChange::Closed),
+                Some("reopened") => Some(TicketChange::Reopened),
                 _ => None,
             };
             let (Some(what), Some(id)) = (what, event.get("id").and_then(Value::as_u64)) else { continue };
             let at = time(&event, "created_at");
             let actor = login(event.get("actor"));
-            events.push((at, id, Event { id: EventId(id.to_string()), what, at, actor }));
+            events.push((at, id, TicketEvent { id: EventId(id.to_string()), what, at, actor }));
         }
         // Documented as oldest first; the order is what a gate is judged by.
         events.sort_by_key(|(at, id, _)| (*at, *id));
@@ -110,7 +110,7 @@ impl GitHub {
             let Value::Array(mut found) = answer.json("a list")? else {
                 return Err(Failure::new(
                     Why::Protocol,
-                    format!("{} answered with no list", self.http.host()),
+                    format!("{} answered with something that is not a list", self.http.host()),
                 ));
             };
             let full = found.len() >= PAGE;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::ticket::{EventId, Expect, Swap, Swapped, What};
+use crate::model::ticket::{EventId, Expect, Swap, Swapped, TicketChange};
 use crate::tracker::secret::Secret;
 use crate::tracker::test_server::{Fault, Kind, Server};
 use std::sync::{Arc, Barrier};
@@ -56,10 +56,10 @@ pub(super) fn mark(tracker: &GitHub) -> String {
 fn a_claim_goes_through_the_gate_and_is_handed_over_by_its_mark() {
     let (server, tracker) = fixture();
     assert_eq!(tracker.queue().expect("queue").tickets.len(), 1);
-    assert_eq!(tracker.take(&key("12"), "orion-queue").expect("take"), Taken::Ours);
-    assert_eq!(tracker.take(&key("12"), "orion-queue").expect("take"), Taken::Gone);
+    assert_eq!(tracker.take(&key("12"), "orion-queue").expect("take"), GateTaken::Ours);
+    assert_eq!(tracker.take(&key("12"), "orion-queue").expect("take"), GateTaken::Gone);
     let events = tracker.events(&key("12")).expect("events");
-    assert_eq!(events.last().expect("event").what, What::Unlabeled("orion-queue".into()));
+    assert_eq!(events.last().expect("event").what, TicketChange::Unlabeled("orion-queue".into()));
     assert_eq!(tracker.swap(&key("12"), &working()).expect("swap"), Swapped::Done(None));
     let mark = mark(&tracker);
     assert!(tracker.queue().expect("queue").tickets.is_empty());
@@ -90,7 +90,7 @@ fn of_many_at_the_gate_exactly_one_is_told_that_it_took_the_label() {
                 let mut won = Vec::new();
                 for ticket in tickets {
                     barrier.wait();
-                    if tracker.take(&key(&ticket), "orion-queue").expect("take") == Taken::Ours {
+                    if tracker.take(&key(&ticket), "orion-queue").expect("take") == GateTaken::Ours {
                         won.push(ticket);
                     }
                 }
@@ -148,7 +148,7 @@ fn labels_are_one_label_whatever_their_case() {
     server.world().label("12", "person", &["Orion-Working"], &["orion-queue"]);
     assert!(tracker.ticket(&key("12")).expect("ticket").has("orion-working"));
     let newest = tracker.events(&key("12")).expect("events");
-    assert_eq!(newest.last().expect("event").what, What::Labeled("orion-working".into()));
+    assert_eq!(newest.last().expect("event").what, TicketChange::Labeled("orion-working".into()));
 }
 
 #[test]

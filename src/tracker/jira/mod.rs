@@ -5,13 +5,13 @@
 
 mod read;
 
-use super::http::{Answer, Call, Http, Repeat, percent};
-use super::{Finding, Listing, Options, Tracker};
+use super::http::{Http, HttpAnswer, HttpCall, Repeat, percent};
+use super::{Options, TicketList, Tracker, TrackerFinding};
 use crate::error::escape;
 use crate::model::address;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
-use crate::model::ticket::{Comment, Event, Key, Taken, Ticket};
+use crate::model::ticket::{Comment, GateTaken, Key, Ticket, TicketEvent};
 use crate::os::clock;
 use crate::tracker::failure::{Failure, Why};
 use base64::Engine;
@@ -40,7 +40,7 @@ impl Jira {
             let label = escape(label.as_bytes(), 80);
             return Err(Failure::new(
                 Why::Setting,
-                format!("Jira has no labels with blanks, as in {label:?}"),
+                format!("a label in Jira cannot hold a blank, as {label:?} does"),
             ));
         }
         let host = address::host(base);
@@ -70,7 +70,8 @@ impl Jira {
     }
 
     fn get(&self, path: &str) -> Result<Value, Failure> {
-        let answer = self.http.call(&Call { method: Method::GET, path, body: None, repeat: Repeat::Read })?;
+        let answer =
+            self.http.call(&HttpCall { method: Method::GET, path, body: None, repeat: Repeat::Read })?;
         if answer.status != 200 {
             return Err(self.refused(&Method::GET, path, &answer));
         }
@@ -82,21 +83,22 @@ impl Jira {
         Ok(value)
     }
 
-    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
-        let answer = self.http.call(&Call { method: method.clone(), path, body, repeat: Repeat::Write })?;
+    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<HttpAnswer, Failure> {
+        let answer =
+            self.http.call(&HttpCall { method: method.clone(), path, body, repeat: Repeat::Write })?;
         match answer.status {
             200..=299 => Ok(answer),
             _ => Err(self.refused(&method, path, &answer)),
         }
     }
 
-    fn words(&self, method: &Method, path: &str, answer: &Answer) -> Failure {
-        let call = Call { method: method.clone(), path, body: None, repeat: Repeat::Read };
+    fn words(&self, method: &Method, path: &str, answer: &HttpAnswer) -> Failure {
+        let call = HttpCall { method: method.clone(), path, body: None, repeat: Repeat::Read };
         self.http.answered(&call, answer)
     }
 
     /// A 4xx answer as a failure: is it the ticket, or the whole project?
-    fn refused(&self, method: &Method, path: &str, answer: &Answer) -> Failure {
+    fn refused(&self, method: &Method, path: &str, answer: &HttpAnswer) -> Failure {
         let failure = self.words(method, path, answer);
         if !matches!(answer.status, 400 | 404) || path.contains("/project/") {
             return failure;
@@ -115,7 +117,7 @@ impl Jira {
     /// The project is there and we may see it.
     fn see_project(&self) -> Result<(), Failure> {
         let path = format!("{}/project/{}", self.api, percent(&self.project));
-        let call = Call { method: Method::GET, path: &path, body: None, repeat: Repeat::Read };
+        let call = HttpCall { method: Method::GET, path: &path, body: None, repeat: Repeat::Read };
         match self.http.call(&call)?.status {
             200..=299 => Ok(()),
             403 | 404 => Err(Failure::new(
@@ -153,7 +155,7 @@ impl Tracker for Jira {
         });
         legal.then(|| Key::new(&upper)).flatten().ok_or_else(|| {
             let text = escape(text.as_bytes(), 120);
-            Failure::new(Why::NoTicket, format!("{text} is no ticket of project {}", self.project))
+            Failure::new(Why::NoTicket, format!("{text} is not a ticket of project {}", self.project))
         })
     }
 
@@ -161,13 +163,13 @@ impl Tracker for Jira {
         Capabilities { remote: true, event_ids: true, conditional: false, gate: false, comments: true }
     }
 
-    fn queue(&self) -> Result<Listing, Failure> {
+    fn queue(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list_queue()?;
         listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
         Ok(listing)
     }
 
-    fn in_flight(&self) -> Result<Listing, Failure> {
+    fn in_flight(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list_in_flight()?;
         listing.tickets.retain(|ticket| self.labels.in_flight(ticket));
         Ok(listing)
@@ -177,7 +179,7 @@ impl Tracker for Jira {
         self.read_ticket(key)
     }
 
-    fn events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
+    fn events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure> {
         self.read_events(key)
     }
 
@@ -188,7 +190,7 @@ impl Tracker for Jira {
         self.send(Method::PUT, &self.issue(key, ""), Some(&body)).map(drop)
     }
 
-    fn take(&self, _key: &Key, _label: &str) -> Result<Taken, Failure> {
+    fn take(&self, _key: &Key, _label: &str) -> Result<GateTaken, Failure> {
         Err(Failure::new(Why::Setting, "Jira does not say who took a label off")
             .hint("use --arbiter comment-order or git-ref"))
     }
@@ -205,7 +207,7 @@ impl Tracker for Jira {
 
     fn void(&self, key: &Key, comment: u64, nonce: &str) -> Result<(), Failure> {
         let path = self.issue(key, &format!("/comment/{comment}"));
-        let call = Call { method: Method::DELETE, path: &path, body: None, repeat: Repeat::Write };
+        let call = HttpCall { method: Method::DELETE, path: &path, body: None, repeat: Repeat::Write };
         match self.http.call(&call)?.status {
             200..=299 | 404 => Ok(()),
             // Not ours to delete: our word is enough.
@@ -213,25 +215,29 @@ impl Tracker for Jira {
         }
     }
 
-    fn check(&self, _create: bool) -> Result<Vec<Finding>, Failure> {
+    fn check(&self, _create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         self.see_project()?;
-        let mut findings = vec![Finding { ok: true, what: format!("project {} is there", self.project) }];
+        let mut findings =
+            vec![TrackerFinding { ok: true, what: format!("project {} is there", self.project) }];
         let path = format!("{}/myself", self.api);
-        let call = Call { method: Method::GET, path: &path, body: None, repeat: Repeat::Read };
+        let call = HttpCall { method: Method::GET, path: &path, body: None, repeat: Repeat::Read };
         let answer = self.http.call(&call)?;
         let me: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let name = me.get("displayName").and_then(Value::as_str);
         findings.push(match name {
-            Some(name) => Finding { ok: true, what: format!("we are {}", escape(name.as_bytes(), 80)) },
-            None => {
-                Finding { ok: false, what: "the server does not know who we are; is the token right?".into() }
+            Some(name) => {
+                TrackerFinding { ok: true, what: format!("we are {}", escape(name.as_bytes(), 80)) }
             }
+            None => TrackerFinding {
+                ok: false,
+                what: "the server does not know who we are; is the token right?".into(),
+            },
         });
         if let Some(theirs) = answer.date() {
             let ours = clock::wall();
             let apart = ours.age(theirs).or_else(|| theirs.age(ours)).unwrap_or(Duration::ZERO);
             let what = format!("the clocks are {} apart", crate::model::duration::show(apart));
-            findings.push(Finding { ok: apart < Duration::from_secs(60), what });
+            findings.push(TrackerFinding { ok: apart < Duration::from_secs(60), what });
         }
         // Labels need no making here: one exists as soon as a ticket carries it.
         Ok(findings)

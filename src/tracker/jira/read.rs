@@ -1,10 +1,10 @@
-//! What Jira shows: tickets by search and by themselves, changelog, comments.
+//! TicketChange Jira shows: tickets by search and by themselves, changelog, comments.
 
 use super::Jira;
 use crate::error::escape;
-use crate::model::ticket::{Comment, Event, EventId, Key, Ticket, What};
+use crate::model::ticket::{Comment, EventId, Key, Ticket, TicketChange, TicketEvent};
 use crate::model::time::WallTime;
-use crate::tracker::Listing;
+use crate::tracker::TicketList;
 use crate::tracker::failure::{Failure, Why};
 use crate::tracker::http::percent;
 use serde_json::Value;
@@ -16,7 +16,7 @@ const FIELDS: &str = "summary,labels,status,updated";
 
 impl Jira {
     /// The queue, in the order of priority, then the project's own rank where it has one.
-    pub(super) fn list_queue(&self) -> Result<Listing, Failure> {
+    pub(super) fn list_queue(&self) -> Result<TicketList, Failure> {
         let jql = format!(
             "project = {} AND labels = {} AND statusCategory != Done ORDER BY priority DESC",
             quoted(&self.project),
@@ -29,13 +29,13 @@ impl Jira {
         }
     }
 
-    pub(super) fn list_in_flight(&self) -> Result<Listing, Failure> {
+    pub(super) fn list_in_flight(&self) -> Result<TicketList, Failure> {
         let (project, working) = (quoted(&self.project), quoted(&self.labels.working));
         self.search(&format!("project = {project} AND labels = {working} ORDER BY key ASC"))
     }
 
-    fn search(&self, jql: &str) -> Result<Listing, Failure> {
-        let mut listing = Listing::default();
+    fn search(&self, jql: &str) -> Result<TicketList, Failure> {
+        let mut listing = TicketList::default();
         let mut token: Option<String> = None;
         let mut seen = 0;
         for _ in 0..PAGES {
@@ -51,13 +51,13 @@ impl Jira {
             let Some(issues) = value.get("issues").and_then(Value::as_array) else {
                 return Err(Failure::new(
                     Why::Protocol,
-                    format!("{} answered with no list", self.http.host()),
+                    format!("{} answered with something that is not a list", self.http.host()),
                 ));
             };
             for issue in issues {
                 match parse(issue) {
                     Some(ticket) => listing.tickets.push(ticket),
-                    None => listing.broken.push(format!("{} sent a ticket that is none", self.http.host())),
+                    None => listing.broken.push(format!("{} sent an invalid ticket", self.http.host())),
                 }
             }
             seen += issues.len();
@@ -94,8 +94,8 @@ impl Jira {
     }
 
     /// From the changelog: one entry may take labels off and put others on, and
-    /// gives all of them its id. What a ticket was made with is not in it.
-    pub(super) fn read_events(&self, key: &Key) -> Result<Vec<Event>, Failure> {
+    /// gives all of them its id. TicketChange a ticket was made with is not in it.
+    pub(super) fn read_events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure> {
         let mut histories = Vec::new();
         if self.cloud {
             let path = self.issue(key, "/changelog");
@@ -143,7 +143,7 @@ impl Jira {
             let Some(page) = value.get(name).and_then(Value::as_array) else {
                 return Err(Failure::new(
                     Why::Protocol,
-                    format!("{} answered with no list", self.http.host()),
+                    format!("{} answered with something that is not a list", self.http.host()),
                 ));
             };
             into.extend(page.iter().cloned());
@@ -178,12 +178,12 @@ fn parse(issue: &Value) -> Option<Ticket> {
     })
 }
 
-fn events_of(id: u64, history: &Value) -> Vec<Event> {
+fn events_of(id: u64, history: &Value) -> Vec<TicketEvent> {
     let at = history.get("created").and_then(Value::as_str).and_then(time);
     let author = history.get("author");
     let actor = author.and_then(|author| author.get("accountId").or_else(|| author.get("name")));
     let actor = actor.and_then(Value::as_str).unwrap_or_default();
-    let event = |what| Event { id: EventId(id.to_string()), what, at, actor: actor.to_owned() };
+    let event = |what| TicketEvent { id: EventId(id.to_string()), what, at, actor: actor.to_owned() };
     let mut events = Vec::new();
     for item in history.get("items").and_then(Value::as_array).into_iter().flatten() {
         let words = |name: &str| -> Vec<String> {
@@ -194,8 +194,8 @@ fn events_of(id: u64, history: &Value) -> Vec<Event> {
             continue;
         }
         let (from, to) = (words("fromString"), words("toString"));
-        let off = from.iter().filter(|label| !to.contains(label)).cloned().map(What::Unlabeled);
-        let on = to.iter().filter(|label| !from.contains(label)).cloned().map(What::Labeled);
+        let off = from.iter().filter(|label| !to.contains(label)).cloned().map(TicketChange::Unlabeled);
+        let on = to.iter().filter(|label| !from.contains(label)).cloned().map(TicketChange::Labeled);
         events.extend(off.chain(on).map(event));
     }
     events
@@ -282,7 +282,10 @@ mod tests {
             {"field": "status", "fromString": "A", "toString": "B"},
         ]);
         let events = events_of(7, &serde_json::json!({"created": "x", "items": items}));
-        let whats: Vec<What> = events.into_iter().map(|event| event.what).collect();
-        assert_eq!(whats, [What::Unlabeled("orion-queue".into()), What::Labeled("orion-working".into())]);
+        let whats: Vec<TicketChange> = events.into_iter().map(|event| event.what).collect();
+        assert_eq!(
+            whats,
+            [TicketChange::Unlabeled("orion-queue".into()), TicketChange::Labeled("orion-working".into())]
+        );
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::ticket::{EventId, Expect, Swap, Swapped, What};
+use crate::model::ticket::{EventId, Expect, Swap, Swapped, TicketChange};
 use crate::tracker::secret::Secret;
 use crate::tracker::test_server::{Answer as Reply, Fault, Kind, Server};
 
@@ -144,7 +144,7 @@ fn events_come_in_order_whatever_order_they_are_sent_in() {
     let events = tracker.events(&key("AB-12")).expect("events");
     let ids: Vec<u64> = events.iter().map(|event| event.id.0.parse().expect("number")).collect();
     assert!(ids.is_sorted(), "{ids:?}");
-    assert_eq!(events.last().expect("event").what, What::Labeled("orion-queue".into()));
+    assert_eq!(events.last().expect("event").what, TicketChange::Labeled("orion-queue".into()));
     assert_ne!(events[0].id, EventId(String::new()));
 }
 
