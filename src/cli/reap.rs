@@ -34,7 +34,7 @@ did not answer or a close that did not work, 70 a bug of ours, 71 the system ref
 )]
 pub(crate) struct Reap {
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: ReapOptions,
     /// Be done by then, whatever hangs
     #[arg(long, value_name = "DUR", default_value = "90s", value_parser = duration)]
     pub(crate) deadline: Duration,
@@ -61,7 +61,7 @@ pub(crate) struct Reap {
 /// What to reap and when a run counts as finished.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Reaping")]
-pub(crate) struct What {
+pub(crate) struct ReapOptions {
     /// Who keeps the terminals: tmux, orca, or command:PROG
     #[arg(long, value_name = "RUNNER", value_parser = runner)]
     pub(crate) runner: Option<RunnerName>,
@@ -107,7 +107,7 @@ pub(crate) struct BeforeCheck {
     #[arg(long, requires = "reap")]
     pub(crate) busy_is_held: bool,
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: ReapOptions,
 }
 
 /// Which runner was asked for.

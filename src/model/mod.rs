@@ -10,6 +10,8 @@ pub(crate) mod host;
 pub(crate) mod identity;
 pub(crate) mod labels;
 pub(crate) mod lease;
+#[allow(dead_code, reason = "the writing half is for orion-mark")]
+pub(crate) mod mark;
 pub(crate) mod marker;
 pub(crate) mod name;
 pub(crate) mod observation;

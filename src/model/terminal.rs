@@ -40,7 +40,7 @@ pub(crate) enum Belongs {
     Other(String),
     /// No run is known for it.
     NoRun,
-    /// It carries a tag or ids that name another bearer (inherited, respawned, recycled).
+    /// It carries a tag or ids that name another pane or process (inherited, respawned, recycled).
     NotItsOwn(String),
     /// The name means several automations, and not all of them are meant.
     Ambiguous(String),

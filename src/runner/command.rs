@@ -4,7 +4,7 @@
 use crate::model::terminal::{Again, Belongs, Idle, Output, Processes, Terminal};
 use crate::model::time::WallTime;
 use crate::os::{proc, process};
-use crate::runner::{Budget, Closing, Fault, Listing, Runner, first_line};
+use crate::runner::{Budget, Closing, Fault, Runner, TerminalListing, first_line};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -12,13 +12,13 @@ use std::process::Command;
 
 /// A program that speaks for a runner.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct ProgramRunner {
     path: OsString,
     /// Each terminal as it was listed.
     listed: HashMap<String, Value>,
 }
 
-impl Program {
+impl ProgramRunner {
     /// The program at `path`, or of that name in PATH.
     pub(crate) fn new(path: OsString) -> Self {
         Self { path, listed: HashMap::new() }
@@ -104,17 +104,17 @@ fn terminal(id: &str, item: &Value, named: &[String]) -> Terminal {
     }
 }
 
-impl Runner for Program {
+impl Runner for ProgramRunner {
     fn label(&self) -> String {
         format!("command {}", self.path.to_string_lossy())
     }
 
-    fn list(&mut self, named: &[String], budget: Budget) -> Result<Listing, Fault> {
+    fn list(&mut self, named: &[String], budget: Budget) -> Result<TerminalListing, Fault> {
         self.listed = self.items(budget)?;
         let mut terminals: Vec<Terminal> =
             self.listed.iter().map(|(id, item)| terminal(id, item, named)).collect();
         terminals.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(Listing { terminals, ..Listing::default() })
+        Ok(TerminalListing { terminals, ..TerminalListing::default() })
     }
 
     fn ask_idle(&mut self, terminal: &mut Terminal, budget: Budget) {

@@ -85,7 +85,7 @@ impl Fault {
 
 /// Every terminal of a runner, and what a person should know about the list.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct TerminalListing {
     pub(crate) terminals: Vec<Terminal>,
     pub(crate) warnings: Vec<String>,
     /// The runner gives a precheck of the named automations this long.
@@ -111,7 +111,7 @@ pub(crate) trait Runner: Send {
     fn label(&self) -> String;
 
     /// Every terminal with its cheap facts; `named` are the automations whose runs may be closed.
-    fn list(&mut self, named: &[String], budget: Budget) -> Result<Listing, Fault>;
+    fn list(&mut self, named: &[String], budget: Budget) -> Result<TerminalListing, Fault>;
 
     /// Fills in [`Terminal::idle`] where the list could not.
     fn ask_idle(&mut self, terminal: &mut Terminal, budget: Budget);

@@ -2,7 +2,7 @@
 //! the first one missed keeps the terminal and names the reason. Where a dearer
 //! fact is needed the answer is a question, so that nothing is asked in vain.
 
-pub(crate) use super::reason::Reason;
+pub(crate) use super::reason::KeepReason;
 use crate::model::duration;
 use crate::model::terminal::{Activity, Again, Belongs, Idle, Member, Processes, Terminal};
 use crate::model::time::WallTime;
@@ -21,12 +21,12 @@ const IDLE_TICKS: u64 = 5;
 /// A kept terminal's reason with what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keep {
-    pub(crate) reason: Reason,
+    pub(crate) reason: KeepReason,
     pub(crate) evidence: String,
 }
 
 impl Keep {
-    pub(crate) fn new(reason: Reason, evidence: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: KeepReason, evidence: impl Into<String>) -> Self {
         Self { reason, evidence: evidence.into() }
     }
 }
@@ -49,7 +49,7 @@ pub(crate) enum Verdict {
 
 /// What the person asked for, and the moment it is judged at.
 #[derive(Clone, Debug)]
-pub(crate) struct Policy {
+pub(crate) struct ReapPolicy {
     pub(crate) now: WallTime,
     /// The silence and the age a run must have.
     pub(crate) idle: Duration,
@@ -59,7 +59,7 @@ pub(crate) struct Policy {
 }
 
 /// Judges one terminal. Pure.
-pub(crate) fn judge(terminal: &Terminal, policy: &Policy) -> Verdict {
+pub(crate) fn judge(terminal: &Terminal, policy: &ReapPolicy) -> Verdict {
     match ladder(terminal, policy) {
         Ok(()) => Verdict::Close,
         Err(Miss::Keep(keep)) => Verdict::Keep(keep),
@@ -68,11 +68,11 @@ pub(crate) fn judge(terminal: &Terminal, policy: &Policy) -> Verdict {
 }
 
 /// Is the runner's proof there that a run of a named automation is at work?
-pub(crate) fn proves_busy(terminal: &Terminal, policy: &Policy) -> bool {
+pub(crate) fn proves_busy(terminal: &Terminal, policy: &ReapPolicy) -> bool {
     belongs(terminal).is_ok()
         && !terminal.dead
         && (matches!(terminal.idle, Idle::Busy(_))
-            || matches!(processes(terminal, policy), Err(Miss::Keep(Keep { reason: Reason::Busy, .. }))))
+            || matches!(processes(terminal, policy), Err(Miss::Keep(Keep { reason: KeepReason::Busy, .. }))))
 }
 
 /// One rung of the ladder, for a person: does it hold, and what was seen.
@@ -85,7 +85,7 @@ pub(crate) struct Condition {
 }
 
 /// Every condition and veto with its evidence, those behind a missed one too.
-pub(crate) fn explain(terminal: &Terminal, policy: &Policy) -> Vec<Condition> {
+pub(crate) fn explain(terminal: &Terminal, policy: &ReapPolicy) -> Vec<Condition> {
     let since = |at: Option<WallTime>| at.and_then(|at| at.age(policy.now)).unwrap_or_default();
     let idle_text = match &terminal.idle {
         Idle::MarkedAt(at) => format!("marked idle {} ago", duration::show(since(Some(*at)))),
@@ -131,11 +131,11 @@ enum Miss {
     Ask(Ask),
 }
 
-fn keep<T>(reason: Reason, evidence: impl Into<String>) -> Result<T, Miss> {
+fn keep<T>(reason: KeepReason, evidence: impl Into<String>) -> Result<T, Miss> {
     Err(Miss::Keep(Keep::new(reason, evidence)))
 }
 
-fn ladder(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+fn ladder(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     belongs(terminal)?;
     not_own(terminal)?;
     alive(terminal)?;
@@ -154,19 +154,22 @@ fn ladder(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
 }
 
 fn not_own(terminal: &Terminal) -> Result<(), Miss> {
-    if terminal.own { keep(Reason::OwnTerminal, "this reaper runs in it") } else { Ok(()) }
+    if terminal.own { keep(KeepReason::OwnTerminal, "this reaper runs in it") } else { Ok(()) }
 }
 
 fn alive(terminal: &Terminal) -> Result<(), Miss> {
     if terminal.dead {
-        return keep(Reason::DeadPane, "its process has ended, so nothing proves whose it was");
+        return keep(KeepReason::DeadPane, "its process has ended, so nothing proves whose it was");
     }
     Ok(())
 }
 
-fn not_next(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+fn not_next(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     if terminal.newest_of_reuse && !policy.close_newest {
-        return keep(Reason::NewestReuse, "the next run of its automation uses it; --close-newest closes it");
+        return keep(
+            KeepReason::NewestReuse,
+            "the next run of its automation uses it; --close-newest closes it",
+        );
     }
     Ok(())
 }
@@ -176,8 +179,8 @@ fn same_again(terminal: &Terminal) -> Result<(), Miss> {
     match &terminal.again {
         Again::NotAsked => Err(Miss::Ask(Ask::Again)),
         Again::Same => Ok(()),
-        Again::Changed(what) => keep(Reason::Changed, what),
-        Again::Unreadable(why) => keep(Reason::Unreadable, why),
+        Again::Changed(what) => keep(KeepReason::Changed, what),
+        Again::Unreadable(why) => keep(KeepReason::Unreadable, why),
     }
 }
 
@@ -185,103 +188,106 @@ fn same_again(terminal: &Terminal) -> Result<(), Miss> {
 fn belongs(terminal: &Terminal) -> Result<(), Miss> {
     match &terminal.belongs {
         Belongs::Named(_) => Ok(()),
-        Belongs::Other(name) => keep(Reason::OtherAutomation, name),
-        Belongs::NoRun => keep(Reason::NoRun, "no run of an automation is known for it"),
-        Belongs::NotItsOwn(why) => keep(Reason::TagNotOurs, why),
-        Belongs::Ambiguous(why) => keep(Reason::AmbiguousName, why),
-        Belongs::Starting(why) => keep(Reason::Starting, why),
-        Belongs::Resumed(why) => keep(Reason::Resumed, why),
-        Belongs::Unreadable(why) => keep(Reason::Unreadable, why),
+        Belongs::Other(name) => keep(KeepReason::OtherAutomation, name),
+        Belongs::NoRun => keep(KeepReason::NoRun, "no run of an automation is known for it"),
+        Belongs::NotItsOwn(why) => keep(KeepReason::TagNotOurs, why),
+        Belongs::Ambiguous(why) => keep(KeepReason::AmbiguousName, why),
+        Belongs::Starting(why) => keep(KeepReason::Starting, why),
+        Belongs::Resumed(why) => keep(KeepReason::Resumed, why),
+        Belongs::Unreadable(why) => keep(KeepReason::Unreadable, why),
     }
 }
 
 /// Second condition: the runner, or the agent's own mark, says idle.
-fn idle(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+fn idle(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     match &terminal.idle {
         Idle::Yes(_) => Ok(()),
         Idle::MarkedAt(at) => mark_holds(terminal, *at, policy),
-        Idle::Busy(why) => keep(Reason::Busy, why),
-        Idle::Question(why) => keep(Reason::Question, why),
-        Idle::No(why) => keep(Reason::NotIdle, why),
-        Idle::Unreadable(why) => keep(Reason::Unreadable, why),
+        Idle::Busy(why) => keep(KeepReason::Busy, why),
+        Idle::Question(why) => keep(KeepReason::Question, why),
+        Idle::No(why) => keep(KeepReason::NotIdle, why),
+        Idle::Unreadable(why) => keep(KeepReason::Unreadable, why),
         Idle::NotAsked => Err(Miss::Ask(Ask::Idle)),
     }
 }
 
 /// A mark stands for one process and for the silence after it.
-fn mark_holds(terminal: &Terminal, at: WallTime, policy: &Policy) -> Result<(), Miss> {
+fn mark_holds(terminal: &Terminal, at: WallTime, policy: &ReapPolicy) -> Result<(), Miss> {
     if later(at, policy.now) > START_SLACK {
-        return keep(Reason::MarkStale, "its idle mark lies in the future");
+        return keep(KeepReason::MarkStale, "its idle mark lies in the future");
     }
     if terminal.started.is_some_and(|started| later(started, at) > START_SLACK) {
-        return keep(Reason::MarkStale, "marked idle before this process began");
+        return keep(KeepReason::MarkStale, "marked idle before this process began");
     }
     let Some(printed) = terminal.output.printed_by else {
-        return keep(Reason::NoClock, &terminal.output.source);
+        return keep(KeepReason::NoClock, &terminal.output.source);
     };
     let late = later(printed, at);
     if late > MARK_GRACE {
         let late = duration::show(late);
-        return keep(Reason::MarkStale, format!("something was printed up to {late} after its idle mark"));
+        return keep(
+            KeepReason::MarkStale,
+            format!("something was printed up to {late} after its idle mark"),
+        );
     }
     Ok(())
 }
 
-fn old_enough(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+fn old_enough(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     let Some(started) = terminal.started else {
-        return keep(Reason::Unreadable, "the start of its run is not known");
+        return keep(KeepReason::Unreadable, "the start of its run is not known");
     };
     let age = started.age(policy.now).unwrap_or_default();
     if age < policy.idle {
-        return keep(Reason::Young, format!("began {} ago", duration::show(age)));
+        return keep(KeepReason::Young, format!("began {} ago", duration::show(age)));
     }
     Ok(())
 }
 
 /// Third condition: nothing printed, and nobody typing, for the whole time.
-fn silent(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+fn silent(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     let Some(moved) = terminal.output.moved else {
-        return keep(Reason::NoClock, &terminal.output.source);
+        return keep(KeepReason::NoClock, &terminal.output.source);
     };
     if later(moved, policy.now) > CLOCK_SLACK {
-        return keep(Reason::NoClock, format!("{} lies in the future", terminal.output.source));
+        return keep(KeepReason::NoClock, format!("{} lies in the future", terminal.output.source));
     }
     let age = moved.age(policy.now).unwrap_or_default();
     if age < policy.idle {
         return keep(
-            Reason::NotSilent,
+            KeepReason::NotSilent,
             format!("silent for {} ({})", duration::show(age), terminal.output.source),
         );
     }
     Ok(())
 }
 
-fn processes(terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+fn processes(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     match &terminal.processes {
         Processes::NotAsked => Err(Miss::Ask(Ask::Processes)),
         Processes::Unmapped => Ok(()),
-        Processes::Unreadable(why) => keep(Reason::Unreadable, why),
+        Processes::Unreadable(why) => keep(KeepReason::Unreadable, why),
         Processes::Seen(activity) => quiet(activity, terminal, policy),
     }
 }
 
 /// /proc can prove busy, never idle (runners 5.2): every rung here is a veto.
-fn quiet(activity: &Activity, terminal: &Terminal, policy: &Policy) -> Result<(), Miss> {
+fn quiet(activity: &Activity, terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     let alive = || activity.members.iter().filter(|member| !matches!(member.state, 'Z' | 'X' | 'x'));
     if let Some(member) = alive().find(|member| matches!(member.state, 'T' | 't')) {
-        return keep(Reason::Stopped, format!("{} is stopped", name(member)));
+        return keep(KeepReason::Stopped, format!("{} is stopped", name(member)));
     }
     if let Some(member) = alive().find(|member| member.state == 'D') {
-        return keep(Reason::Busy, format!("{} is in the middle of input or output", name(member)));
+        return keep(KeepReason::Busy, format!("{} is in the middle of input or output", name(member)));
     }
     // No terminal, or one that nobody has in the foreground: its processes are going or gone elsewhere. Not
     // proof of work, so it keeps without being called busy.
     if activity.foreground < 0 {
-        return keep(Reason::Unreadable, "no process group has the terminal");
+        return keep(KeepReason::Unreadable, "no process group has the terminal");
     }
     if activity.foreground != activity.own_group {
         return keep(
-            Reason::Busy,
+            KeepReason::Busy,
             format!("process group {} has the terminal, not the agent's own", activity.foreground),
         );
     }
@@ -289,17 +295,17 @@ fn quiet(activity: &Activity, terminal: &Terminal, policy: &Policy) -> Result<()
     if spent > IDLE_TICKS {
         let most = alive().max_by_key(|member| member.cpu_ticks).map(name).unwrap_or_default();
         return keep(
-            Reason::Busy,
+            KeepReason::Busy,
             format!("uses the processor ({spent} ticks in the sample, most by {most})"),
         );
     }
     if let Some(member) = alive().find(|member| member.wrote.is_some_and(|bytes| bytes > 0)) {
-        return keep(Reason::Busy, format!("{} is writing", name(member)));
+        return keep(KeepReason::Busy, format!("{} is writing", name(member)));
     }
     let young = |member: &&Member| !member.leader && !resident(member, terminal, policy);
     if let Some(member) = alive().find(young) {
         return keep(
-            Reason::Busy,
+            KeepReason::Busy,
             format!(
                 "{} still runs, begun less than {} before the last output (a helper that always runs: --resident {})",
                 name(member),
@@ -312,7 +318,7 @@ fn quiet(activity: &Activity, terminal: &Terminal, policy: &Policy) -> Result<()
 }
 
 /// Was this descendant there long before the agent fell silent, or declared to belong to it?
-fn resident(member: &Member, terminal: &Terminal, policy: &Policy) -> bool {
+fn resident(member: &Member, terminal: &Terminal, policy: &ReapPolicy) -> bool {
     let threshold = u64::try_from(policy.idle.as_millis()).unwrap_or(u64::MAX);
     let last = terminal.output.printed_by.map_or(0, |at| at.0.saturating_sub(threshold));
     policy.residents.contains(&member.comm) || member.started.0 < last

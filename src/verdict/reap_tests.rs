@@ -7,8 +7,8 @@ fn at(seconds_ago: u64) -> WallTime {
     WallTime(NOW - seconds_ago * 1000)
 }
 
-fn policy() -> Policy {
-    Policy { now: WallTime(NOW), idle: Duration::from_secs(600), close_newest: false, residents: vec![] }
+fn policy() -> ReapPolicy {
+    ReapPolicy { now: WallTime(NOW), idle: Duration::from_secs(600), close_newest: false, residents: vec![] }
 }
 
 fn member(pid: u32, started_ago: u64) -> Member {
@@ -150,9 +150,9 @@ fn what_is_not_a_veto_does_not_keep() {
         assert_eq!(judge(terminal, &policy()), Verdict::Close, "case {position}");
     }
     let newest = changed(|t| t.newest_of_reuse = true);
-    assert_eq!(judge(&newest, &Policy { close_newest: true, ..policy() }), Verdict::Close);
+    assert_eq!(judge(&newest, &ReapPolicy { close_newest: true, ..policy() }), Verdict::Close);
     let helper = changed(|t| activity(t).members[1].started = at(5));
-    assert_eq!(judge(&helper, &Policy { residents: vec!["p11".into()], ..policy() }), Verdict::Close);
+    assert_eq!(judge(&helper, &ReapPolicy { residents: vec!["p11".into()], ..policy() }), Verdict::Close);
 }
 
 #[test]
@@ -173,10 +173,10 @@ fn only_proof_of_work_in_a_named_run_counts_as_busy() {
 
 #[test]
 fn every_reason_has_its_own_word() {
-    let mut words: Vec<&str> = Reason::ALL.iter().map(|reason| reason.word()).collect();
+    let mut words: Vec<&str> = KeepReason::ALL.iter().map(|reason| reason.word()).collect();
     words.sort_unstable();
     words.dedup();
-    assert_eq!(words.len(), Reason::ALL.len());
+    assert_eq!(words.len(), KeepReason::ALL.len());
 }
 
 #[test]
@@ -186,6 +186,6 @@ fn the_manual_lists_every_reason_in_the_order_of_the_ladder() {
     let section = &manual[from..];
     let section = &section[..section[3..].find(".Sh ").expect("another section")];
     let listed: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix(".It Cm ")).collect();
-    let words: Vec<&str> = Reason::ALL.iter().map(|reason| reason.word()).collect();
+    let words: Vec<&str> = KeepReason::ALL.iter().map(|reason| reason.word()).collect();
     assert_eq!(listed, words);
 }

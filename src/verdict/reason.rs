@@ -2,7 +2,7 @@
 
 /// Why a terminal stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub(crate) enum KeepReason {
     NoRun,
     OtherAutomation,
     TagNotOurs,
@@ -26,7 +26,7 @@ pub(crate) enum Reason {
     CloseFailed,
 }
 
-impl Reason {
+impl KeepReason {
     /// Every reason, in the order of the ladder and of the manual.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 21] = [

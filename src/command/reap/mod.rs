@@ -9,7 +9,7 @@ mod show;
 use super::failopen::{self, Outcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::store::{Store, Where};
-use crate::cli::reap::{Reap, What};
+use crate::cli::reap::{Reap, ReapOptions};
 use crate::cli::{self, Stop};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -17,7 +17,7 @@ use crate::model::event::Event;
 use crate::model::record::LOCK;
 use crate::os::{call, clock};
 use crate::report::{Report, escape};
-use pass::{Fate, Pass, Progress};
+use pass::{Fate, ReapPass, ReapProgress};
 use setup::{Setup, setup};
 use show::Summary;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -72,7 +72,7 @@ fn reap() -> Result<Status, Error> {
     report.json = args.json;
     let Setup { mut runners, settings, output } =
         setup(&args.what, failopen::end(begin, args.deadline), args.dry_run, false)?;
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(ReapProgress::default());
     let place = Where { dir: args.dir, user: None };
     let dry_run = args.dry_run;
     let seen = Arc::clone(&progress);
@@ -103,7 +103,7 @@ fn reap() -> Result<Status, Error> {
 }
 
 /// Says what was done, the summary last: callers keep the end of what they are told.
-fn finish(report: &Report, pass: &Pass, dry_run: bool, nobody_named: bool, place: &Where) -> Status {
+fn finish(report: &Report, pass: &ReapPass, dry_run: bool, nobody_named: bool, place: &Where) -> Status {
     let summary = Summary::of(&pass.rows, dry_run);
     if !dry_run {
         log(place, pass);
@@ -129,7 +129,7 @@ fn finish(report: &Report, pass: &Pass, dry_run: bool, nobody_named: bool, place
 }
 
 /// Best effort, and only where a state directory exists already.
-fn log(place: &Where, pass: &Pass) {
+fn log(place: &Where, pass: &ReapPass) {
     let closed: Vec<Event> = pass.rows.iter().filter(|row| row.fate == Fate::Closed).map(event).collect();
     if closed.is_empty() {
         return;
@@ -139,7 +139,7 @@ fn log(place: &Where, pass: &Pass) {
     }
 }
 
-fn event(row: &pass::Row) -> Event {
+fn event(row: &pass::ReapRow) -> Event {
     let first = row.processes.first();
     let detail = show::lines(row, false).join("; ");
     Event {
@@ -152,7 +152,7 @@ fn event(row: &pass::Row) -> Event {
 
 /// What a reaping before a precheck came to.
 #[derive(Debug, Default)]
-pub(crate) struct Reaped {
+pub(crate) struct ReapedFirst {
     /// Terminals closed. Their processes were waited for already: one that owns a lock and
     /// went in time is no live owner any more, one that stayed is.
     pub(crate) closed: usize,
@@ -169,15 +169,20 @@ pub(crate) struct Reaped {
 ///
 /// # Errors
 /// Usage, and a `--keep-output` that cannot be written.
-pub(crate) fn before_check(what: &What, end: Instant, dry_run: bool, place: &Where) -> Result<Reaped, Error> {
+pub(crate) fn before_check(
+    what: &ReapOptions,
+    end: Instant,
+    dry_run: bool,
+    place: &Where,
+) -> Result<ReapedFirst, Error> {
     let Setup { mut runners, settings, output } = setup(what, end, dry_run, true)?;
     call::adopt_orphans();
-    let pass = pass::run(&mut runners, &settings, output.as_ref(), &Progress::default());
+    let pass = pass::run(&mut runners, &settings, output.as_ref(), &ReapProgress::default());
     if !dry_run {
         log(place, &pass);
     }
     let busy = pass.rows.iter().filter(|row| row.proved_busy && row.fate != Fate::Closed);
-    Ok(Reaped {
+    Ok(ReapedFirst {
         busy: busy.flat_map(|row| show::lines(row, false).into_iter().take(1)).collect(),
         summary: Summary::of(&pass.rows, dry_run).line(),
         closed: pass.rows.iter().filter(|row| row.fate == Fate::Closed).count(),

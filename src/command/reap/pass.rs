@@ -8,8 +8,8 @@ use crate::os::pins::{self, Pinned, Survivor};
 use crate::os::session::{Sample, Table};
 use crate::os::{clock, proc};
 use crate::runner::{Budget, Closing, Runner};
-use crate::verdict::reap::{Ask, Condition, Keep, Policy, Verdict, explain, judge, proves_busy};
-use crate::verdict::reason::Reason;
+use crate::verdict::reap::{Ask, Condition, Keep, ReapPolicy, Verdict, explain, judge, proves_busy};
+use crate::verdict::reason::KeepReason;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 
 /// What was asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ReapSettings {
     pub(crate) automations: Vec<String>,
     pub(crate) idle: Duration,
     pub(crate) settle: Duration,
@@ -32,9 +32,9 @@ pub(crate) struct Settings {
     pub(crate) in_precheck: bool,
 }
 
-impl Settings {
-    fn policy(&self) -> Policy {
-        Policy {
+impl ReapSettings {
+    fn policy(&self) -> ReapPolicy {
+        ReapPolicy {
             now: clock::wall(),
             idle: self.idle,
             close_newest: self.close_newest,
@@ -53,7 +53,7 @@ pub(crate) enum Fate {
 
 /// One terminal at the end of the pass.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct ReapRow {
     pub(crate) runner: String,
     pub(crate) terminal: Terminal,
     pub(crate) fate: Fate,
@@ -67,8 +67,8 @@ pub(crate) struct Row {
 
 /// The end of a pass.
 #[derive(Debug, Default)]
-pub(crate) struct Pass {
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct ReapPass {
+    pub(crate) rows: Vec<ReapRow>,
     pub(crate) warnings: Vec<String>,
     /// Runners that did not answer, closes that did not work.
     pub(crate) troubles: usize,
@@ -76,9 +76,9 @@ pub(crate) struct Pass {
 
 /// What is known while the pass still runs, for the one who must end before it.
 #[derive(Debug, Default)]
-pub(crate) struct Progress(Mutex<Vec<String>>);
+pub(crate) struct ReapProgress(Mutex<Vec<String>>);
 
-impl Progress {
+impl ReapProgress {
     fn closing(&self, what: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
@@ -90,7 +90,7 @@ impl Progress {
 }
 
 /// A terminal on its way through the pass.
-struct Case {
+struct ReapCase {
     runner: usize,
     terminal: Terminal,
     fate: Option<Fate>,
@@ -98,13 +98,13 @@ struct Case {
     survivors: Vec<Survivor>,
 }
 
-impl Case {
-    fn keep(&mut self, reason: Reason, evidence: impl Into<String>) {
+impl ReapCase {
+    fn keep(&mut self, reason: KeepReason, evidence: impl Into<String>) {
         self.fate = Some(Fate::Kept(Keep::new(reason, evidence)));
     }
 
     /// Judges it; gives the question that is left, if it is still open.
-    fn judge(&mut self, settings: &Settings) -> Option<Ask> {
+    fn judge(&mut self, settings: &ReapSettings) -> Option<Ask> {
         match judge(&self.terminal, &settings.policy()) {
             Verdict::Keep(keep) => self.fate = Some(Fate::Kept(keep)),
             Verdict::Ask(ask) => return Some(ask),
@@ -121,11 +121,11 @@ impl Case {
 /// Does all of it. Never longer than `settings.end` by more than a call that is being killed.
 pub(crate) fn run(
     runners: &mut [Box<dyn Runner>],
-    settings: &Settings,
+    settings: &ReapSettings,
     output: Option<&OutputDir>,
-    progress: &Progress,
-) -> Pass {
-    let mut pass = Pass::default();
+    progress: &ReapProgress,
+) -> ReapPass {
+    let mut pass = ReapPass::default();
     let mut budget = Budget::new(settings.end, CALL);
     let mut cases = list(runners, settings, &mut budget, &mut pass);
     // What the last close needs: its own call, the wait, one more list.
@@ -143,7 +143,7 @@ pub(crate) fn run(
     for at in asking {
         let case = &mut cases[at];
         if Instant::now() >= last_start {
-            case.keep(Reason::Deadline, "no time was left to ask whether it is idle");
+            case.keep(KeepReason::Deadline, "no time was left to ask whether it is idle");
             continue;
         }
         runners[case.runner].ask_idle(&mut case.terminal, budget);
@@ -158,7 +158,7 @@ pub(crate) fn run(
     for at in order {
         let case = &mut cases[at];
         if Instant::now() >= last_start {
-            case.keep(Reason::Deadline, "no time was left to close it and wait");
+            case.keep(KeepReason::Deadline, "no time was left to close it and wait");
             continue;
         }
         close(runners[case.runner].as_mut(), case, settings, budget, output, progress);
@@ -170,10 +170,10 @@ pub(crate) fn run(
 
 fn list(
     runners: &mut [Box<dyn Runner>],
-    settings: &Settings,
+    settings: &ReapSettings,
     budget: &mut Budget,
-    pass: &mut Pass,
-) -> Vec<Case> {
+    pass: &mut ReapPass,
+) -> Vec<ReapCase> {
     let begin = Instant::now();
     let mut cases = Vec::new();
     for (at, runner) in runners.iter_mut().enumerate() {
@@ -186,7 +186,7 @@ fn list(
                     let margin = Duration::from_secs(5).min(limit / 3);
                     *budget = budget.until(begin + limit.saturating_sub(margin));
                 }
-                cases.extend(listing.terminals.into_iter().map(|terminal| Case {
+                cases.extend(listing.terminals.into_iter().map(|terminal| ReapCase {
                     runner: at,
                     terminal,
                     fate: None,
@@ -204,8 +204,8 @@ fn list(
 }
 
 /// Watches the processes of everything that could still be closed, all at once.
-fn watch(runners: &mut [Box<dyn Runner>], cases: &mut [Case], settings: &Settings, budget: Budget) {
-    let open = |case: &Case| {
+fn watch(runners: &mut [Box<dyn Runner>], cases: &mut [ReapCase], settings: &ReapSettings, budget: Budget) {
+    let open = |case: &ReapCase| {
         case.fate.is_none()
             && matches!(judge(&case.terminal, &settings.policy()), Verdict::Ask(Ask::Processes))
     };
@@ -219,7 +219,7 @@ fn watch(runners: &mut [Box<dyn Runner>], cases: &mut [Case], settings: &Setting
             runner.map_processes(&mut theirs);
         }
     }
-    let mut watched: Vec<&mut Case> = cases.iter_mut().filter(|case| open(case)).collect();
+    let mut watched: Vec<&mut ReapCase> = cases.iter_mut().filter(|case| open(case)).collect();
     if watched.is_empty() {
         return;
     }
@@ -267,17 +267,17 @@ fn see(terminal: &mut Terminal, sample: &Sample, table: &Table) {
 /// Looks once more, pins, and closes.
 fn close(
     runner: &mut dyn Runner,
-    case: &mut Case,
-    settings: &Settings,
+    case: &mut ReapCase,
+    settings: &ReapSettings,
     budget: Budget,
     output: Option<&OutputDir>,
-    progress: &Progress,
+    progress: &ReapProgress,
 ) {
     runner.look_again(&mut case.terminal, budget);
     let table = match Table::read() {
         Ok(table) => table,
         Err(error) => {
-            return case.keep(Reason::Unreadable, format!("/proc: {}", crate::error::reason(&error)));
+            return case.keep(KeepReason::Unreadable, format!("/proc: {}", crate::error::reason(&error)));
         }
     };
     see(&mut case.terminal, &Sample::none(), &table);
@@ -295,7 +295,7 @@ fn close(
         Ok(pins) => case.pins = pins,
         Err(error) => {
             let why = format!("its processes could not be held: {}", crate::error::reason(&error));
-            return case.keep(Reason::Unreadable, why);
+            return case.keep(KeepReason::Unreadable, why);
         }
     }
     if let Some(output) = output {
@@ -305,7 +305,7 @@ fn close(
             None => Err("this runner gives no text".to_owned()),
         });
         if let Err(why) = saved {
-            return case.keep(Reason::Unreadable, format!("its text could not be saved: {why}"));
+            return case.keep(KeepReason::Unreadable, format!("its text could not be saved: {why}"));
         }
     }
     let name = format!("{} {}", runner.label(), case.terminal.id);
@@ -316,14 +316,14 @@ fn close(
         }
         Closing::Refused(why) => {
             case.terminal.again = Again::Changed(why.clone());
-            case.keep(Reason::Changed, why);
+            case.keep(KeepReason::Changed, why);
         }
-        Closing::Failed(why) => case.keep(Reason::CloseFailed, why),
+        Closing::Failed(why) => case.keep(KeepReason::CloseFailed, why),
     }
 }
 
 /// Waits for the pinned processes of all closed terminals together.
-fn wait(cases: &mut [Case], settle: Duration, budget: Budget, pass: &mut Pass) {
+fn wait(cases: &mut [ReapCase], settle: Duration, budget: Budget, pass: &mut ReapPass) {
     let end = (Instant::now() + settle).min(budget.end());
     for case in cases.iter_mut().filter(|case| case.asked_to_close()) {
         // One end for all: each wait after the first takes only what is left of it.
@@ -335,7 +335,7 @@ fn wait(cases: &mut [Case], settle: Duration, budget: Budget, pass: &mut Pass) {
 }
 
 /// Lists again: only a terminal that is not there any more was closed.
-fn confirm(runners: &mut [Box<dyn Runner>], cases: &mut [Case], budget: Budget, pass: &mut Pass) {
+fn confirm(runners: &mut [Box<dyn Runner>], cases: &mut [ReapCase], budget: Budget, pass: &mut ReapPass) {
     for (at, runner) in runners.iter_mut().enumerate() {
         let theirs =
             (0..cases.len()).filter(|case| cases[*case].runner == at && cases[*case].asked_to_close());
@@ -351,36 +351,42 @@ fn confirm(runners: &mut [Box<dyn Runner>], cases: &mut [Case], budget: Budget, 
             let case = &mut cases[at];
             match &present {
                 Ok(ids) if !ids.contains(&case.terminal.id) => {}
-                Ok(_) => case.keep(Reason::CloseFailed, "still listed after its close"),
+                Ok(_) => case.keep(KeepReason::CloseFailed, "still listed after its close"),
                 // Its processes are proof enough.
                 Err(_) if !case.pins.is_empty() && case.survivors.is_empty() => {}
-                Err(_) => case.keep(Reason::CloseFailed, "its end could not be confirmed"),
+                Err(_) => case.keep(KeepReason::CloseFailed, "its end could not be confirmed"),
             }
         }
     }
 }
 
-fn finish(runners: &[Box<dyn Runner>], cases: Vec<Case>, settings: &Settings, mut pass: Pass) -> Pass {
+fn finish(
+    runners: &[Box<dyn Runner>],
+    cases: Vec<ReapCase>,
+    settings: &ReapSettings,
+    mut pass: ReapPass,
+) -> ReapPass {
     let policy = settings.policy();
     pass.rows = cases
         .into_iter()
-        .map(|case| Row {
+        .map(|case| ReapRow {
             runner: runners[case.runner].label(),
             conditions: explain(&case.terminal, &policy),
             proved_busy: proves_busy(&case.terminal, &policy),
-            fate: case.fate.unwrap_or_else(|| Fate::Kept(Keep::new(Reason::Unreadable, "not judged"))),
+            fate: case.fate.unwrap_or_else(|| Fate::Kept(Keep::new(KeepReason::Unreadable, "not judged"))),
             memory: case.pins.iter().map(|pin| pin.memory).sum(),
             processes: case.pins.into_iter().map(|pin| pin.identity).collect(),
             survivors: case.survivors,
             terminal: case.terminal,
         })
         .collect();
-    let failed = |row: &&Row| matches!(&row.fate, Fate::Kept(keep) if keep.reason == Reason::CloseFailed);
+    let failed =
+        |row: &&ReapRow| matches!(&row.fate, Fate::Kept(keep) if keep.reason == KeepReason::CloseFailed);
     pass.troubles += pass.rows.iter().filter(failed).count();
     pass
 }
 
-impl Row {
+impl ReapRow {
     /// The automation it belongs to, where that is known.
     pub(crate) fn automation(&self) -> Option<&str> {
         match &self.terminal.belongs {

@@ -1,12 +1,12 @@
 //! From what was typed and what the environment says to runners and settings.
 
 use super::output_file::OutputDir;
-use super::pass::Settings;
-use crate::cli::reap::{RunnerName, What};
+use super::pass::ReapSettings;
+use crate::cli::reap::{ReapOptions, RunnerName};
 use crate::env::{self, name};
 use crate::error::Error;
 use crate::runner::Runner;
-use crate::runner::command::Program;
+use crate::runner::command::ProgramRunner;
 use crate::runner::orca::{Around, Orca};
 use crate::runner::tmux::{Inside, Tmux};
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ const LEAST_IDLE: Duration = Duration::from_secs(60);
 /// Everything a pass needs.
 pub(crate) struct Setup {
     pub(crate) runners: Vec<Box<dyn Runner>>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ReapSettings,
     pub(crate) output: Option<OutputDir>,
 }
 
@@ -26,7 +26,12 @@ pub(crate) struct Setup {
 ///
 /// # Errors
 /// Usage, and a `--keep-output` that cannot be written.
-pub(crate) fn setup(what: &What, end: Instant, dry_run: bool, in_precheck: bool) -> Result<Setup, Error> {
+pub(crate) fn setup(
+    what: &ReapOptions,
+    end: Instant,
+    dry_run: bool,
+    in_precheck: bool,
+) -> Result<Setup, Error> {
     let Some(runner) = &what.runner else {
         return Err(Error::usage("--runner is missing").hint("--runner tmux, orca, or command:PROG"));
     };
@@ -49,13 +54,13 @@ pub(crate) fn setup(what: &What, end: Instant, dry_run: bool, in_precheck: bool)
             sockets.into_iter().map(tmux).collect()
         }
         RunnerName::Orca => vec![Box::new(Orca::new(orca_program(), around()))],
-        RunnerName::Command(program) => vec![Box::new(Program::new(program.clone()))],
+        RunnerName::Command(program) => vec![Box::new(ProgramRunner::new(program.clone()))],
     };
     let output = match &what.keep_output {
         Some(path) if !dry_run => Some(OutputDir::open(path)?),
         _ => None,
     };
-    let settings = Settings {
+    let settings = ReapSettings {
         automations: what.automations.clone(),
         idle: what.idle,
         settle: what.settle,

@@ -1,6 +1,6 @@
 //! A pass as text and as JSON. Everything from outside is escaped here, once.
 
-use super::pass::{Fate, Pass, Row};
+use super::pass::{Fate, ReapPass, ReapRow};
 use crate::report::escape;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Counts rows. Processes and memory are those pinned before a close.
-    pub(crate) fn of(rows: &[Row], dry_run: bool) -> Self {
+    pub(crate) fn of(rows: &[ReapRow], dry_run: bool) -> Self {
         let mut summary = Self { dry_run, seen: rows.len(), ..Self::default() };
         for row in rows {
             match &row.fate {
@@ -91,7 +91,7 @@ fn safe(text: &str) -> String {
 }
 
 /// The lines of one terminal: its fate, and with `evidence` every condition.
-pub(crate) fn lines(row: &Row, evidence: bool) -> Vec<String> {
+pub(crate) fn lines(row: &ReapRow, evidence: bool) -> Vec<String> {
     let of = row.automation().map(|name| format!(" {}", safe(name))).unwrap_or_default();
     let title = match safe(&row.terminal.title) {
         title if title.is_empty() => String::new(),
@@ -130,7 +130,7 @@ pub(crate) fn lines(row: &Row, evidence: bool) -> Vec<String> {
 }
 
 /// The whole pass as one object.
-pub(crate) fn object(pass: &Pass, summary: &Summary) -> Value {
+pub(crate) fn object(pass: &ReapPass, summary: &Summary) -> Value {
     let terminals: Vec<Value> = pass.rows.iter().map(terminal).collect();
     json!({
         "dry_run": summary.dry_run,
@@ -140,7 +140,7 @@ pub(crate) fn object(pass: &Pass, summary: &Summary) -> Value {
     })
 }
 
-fn terminal(row: &Row) -> Value {
+fn terminal(row: &ReapRow) -> Value {
     let (action, keep) = match &row.fate {
         Fate::Kept(keep) => ("kept", Some(keep)),
         Fate::WouldClose => ("would_close", None),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A run of an automation that was named.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Run {
+pub(super) struct OrcaRun {
     pub(super) automation_id: String,
     pub(super) automation: String,
     pub(super) ambiguous: bool,
@@ -100,12 +100,12 @@ pub(super) fn automations(list: &[Value], named: &[String]) -> (Vec<Automation>,
 }
 
 /// One run of the list; `None` for those of another automation.
-pub(super) fn run(value: &Value, automation: &Automation) -> Option<Run> {
+pub(super) fn run(value: &Value, automation: &Automation) -> Option<OrcaRun> {
     if text(value, "automationId") != Some(&automation.id) {
         return None;
     }
     let owned = |key: &str| text(value, key).map(str::to_owned);
-    Some(Run {
+    Some(OrcaRun {
         automation_id: automation.id.clone(),
         automation: automation.name.clone(),
         ambiguous: automation.ambiguous,
@@ -140,8 +140,8 @@ pub(super) fn same_pane(a: &str, b: &str) -> bool {
 }
 
 /// Whose terminal it is; with the newest run in it.
-pub(super) fn join<'r>(pane: &Pane, runs: &'r [Run]) -> (Belongs, Option<&'r Run>) {
-    let here: Vec<&Run> = runs
+pub(super) fn join<'r>(pane: &Pane, runs: &'r [OrcaRun]) -> (Belongs, Option<&'r OrcaRun>) {
+    let here: Vec<&OrcaRun> = runs
         .iter()
         .filter(|run| run.pane_key.as_deref().is_some_and(|key| same_pane(key, &pane.key)))
         .collect();
@@ -152,7 +152,7 @@ pub(super) fn join<'r>(pane: &Pane, runs: &'r [Run]) -> (Belongs, Option<&'r Run
     if let Some(run) = here.iter().find(|run| matches!(run.status.as_str(), "pending" | "dispatching")) {
         return (Belongs::Starting(format!("a run of {} is {}", run.automation, run.status)), Some(run));
     }
-    let exact: Vec<&&Run> = match &pane.pty {
+    let exact: Vec<&&OrcaRun> = match &pane.pty {
         Pty::Id(pty) => here.iter().filter(|run| run.pty.as_ref() == Some(pty)).collect(),
         Pty::NotListed => here.iter().filter(|run| run.pty.is_some()).collect(),
         Pty::None => Vec::new(),

@@ -11,7 +11,7 @@ fn nightly() -> Automation {
     }
 }
 
-fn run_with(change: impl FnOnce(&mut Value)) -> Run {
+fn run_with(change: impl FnOnce(&mut Value)) -> OrcaRun {
     let mut value = json!({"automationId": "a1", "status": "dispatched", "terminalPaneKey": "tab:leaf",
         "terminalPtyId": "pty", "workspaceId": "w", "createdAt": 1000, "startedAt": null, "dispatchedAt": 2000});
     change(&mut value);
@@ -40,7 +40,7 @@ fn word(belongs: &Belongs) -> &'static str {
 #[test]
 fn only_pane_and_pty_together_prove_a_run() {
     let none = |_: &mut Value| {};
-    let cases: Vec<(&str, Run, Pane)> = vec![
+    let cases: Vec<(&str, OrcaRun, Pane)> = vec![
         ("named", run_with(none), pane_with(none)),
         ("named", run_with(|r| r["status"] = json!("completed")), pane_with(none)),
         ("named", run_with(|r| r["status"] = json!("dispatch_failed")), pane_with(none)),

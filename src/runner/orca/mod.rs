@@ -6,9 +6,9 @@ mod join;
 
 use crate::model::terminal::{Again, Belongs, Idle, Output, Processes, Terminal};
 use crate::os::{proc, process, session};
-use crate::runner::{Budget, Closing, Fault, Listing, Runner};
+use crate::runner::{Budget, Closing, Fault, Runner, TerminalListing};
 use cli::{Reply, ask, need};
-use join::{Automation, Pane, Pty, Run, same_pane, text, time};
+use join::{Automation, OrcaRun, Pane, Pty, same_pane, text, time};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -58,7 +58,7 @@ impl Orca {
         Self { program, around, panes: HashMap::new(), omitted: HashSet::new() }
     }
 
-    fn runs(&self, automation: &Automation, budget: Budget) -> Result<Vec<Run>, Fault> {
+    fn runs(&self, automation: &Automation, budget: Budget) -> Result<Vec<OrcaRun>, Fault> {
         let mut runs = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES {
@@ -112,7 +112,7 @@ impl Orca {
         &self,
         value: &Value,
         pane: &Pane,
-        runs: &[Run],
+        runs: &[OrcaRun],
         agents: &Result<Vec<Value>, Fault>,
     ) -> Terminal {
         let (mut belongs, run) = join::join(pane, runs);
@@ -204,8 +204,8 @@ impl Runner for Orca {
         "orca".to_owned()
     }
 
-    fn list(&mut self, named: &[String], budget: Budget) -> Result<Listing, Fault> {
-        let mut listing = Listing::default();
+    fn list(&mut self, named: &[String], budget: Budget) -> Result<TerminalListing, Fault> {
+        let mut listing = TerminalListing::default();
         let mut runs = Vec::new();
         if !named.is_empty() {
             let all = need(&self.program, &["automations", "list"], budget)?;

@@ -13,7 +13,7 @@ pub(super) const FORMAT: &str = "orion1|#{pane_id}|#{pane_pid}|#{pid}|#{start_ti
 
 /// One pane as tmux shows it. Text is kept as bytes: nothing promises UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct PaneRow {
     pub(super) pane: String,
     pub(super) pane_pid: u32,
     pub(super) server_pid: u32,
@@ -32,8 +32,8 @@ pub(super) struct Row {
 }
 
 /// All rows, and how many could not be read.
-pub(super) fn rows(output: &[u8]) -> (Vec<Row>, usize) {
-    let mut rows: Vec<Row> = Vec::new();
+pub(super) fn rows(output: &[u8]) -> (Vec<PaneRow>, usize) {
+    let mut rows: Vec<PaneRow> = Vec::new();
     let mut unreadable = 0;
     let mut rest = output;
     while !rest.is_empty() {
@@ -63,7 +63,7 @@ fn after_line(bytes: &[u8]) -> &[u8] {
     bytes.iter().position(|byte| *byte == b'\n').map_or(&[], |at| &bytes[at + 1..])
 }
 
-fn row(bytes: &[u8]) -> Option<(Row, &[u8])> {
+fn row(bytes: &[u8]) -> Option<(PaneRow, &[u8])> {
     let mut rest = bytes;
     let mut field = || {
         let at = rest.iter().position(|byte| matches!(byte, b'|' | b'\n')).filter(|at| rest[*at] == b'|')?;
@@ -74,7 +74,7 @@ fn row(bytes: &[u8]) -> Option<(Row, &[u8])> {
     let pane = field()?.to_owned();
     let digits = pane.strip_prefix('%')?;
     digits.parse::<u32>().ok()?;
-    let row = Row {
+    let row = PaneRow {
         pane_pid: field()?.parse().ok()?,
         server_pid: field()?.parse().ok()?,
         server_start: field()?.to_owned(),
@@ -84,12 +84,12 @@ fn row(bytes: &[u8]) -> Option<(Row, &[u8])> {
         last_output: field().map(|text| text.parse().ok())?,
         tty: field()?.to_owned(),
         pane,
-        ..Row::default()
+        ..PaneRow::default()
     };
     let (run, rest) = counted(rest)?;
     let (state, rest) = counted(rest)?;
     let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-    let row = Row { run: run.to_vec(), state: state.to_vec(), title: rest[..end].to_vec(), ..row };
+    let row = PaneRow { run: run.to_vec(), state: state.to_vec(), title: rest[..end].to_vec(), ..row };
     Some((row, after_line(&rest[end..])))
 }
 
@@ -102,7 +102,7 @@ fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (*end == b'|').then(|| (&text[..length], &text[length + 1..]))
 }
 
-/// The bearer of a run, as `@orion_run` names it.
+/// Whose pane it is, as `@orion_run` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) automation: String,

@@ -2,12 +2,13 @@
 
 mod list;
 
+use crate::model::mark::{AgentMark, MarkWord};
 use crate::model::terminal::{Again, Belongs, Idle, Output, Processes, Terminal};
 use crate::model::time::WallTime;
 use crate::os::process::{self, Pin};
 use crate::os::{proc, pty, session};
-use crate::runner::{Budget, Closing, Fault, Listing, Runner, first_line};
-use list::{FORMAT, Row, literal};
+use crate::runner::{Budget, Closing, Fault, Runner, TerminalListing, first_line};
+use list::{FORMAT, PaneRow, literal};
 use regex_lite::Regex;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -45,7 +46,7 @@ pub(crate) struct Tmux {
     /// What an idle screen shows, where the person trusts screens.
     prompt: Option<Regex>,
     inside: Option<Inside>,
-    rows: HashMap<String, Row>,
+    rows: HashMap<String, PaneRow>,
     server: Option<crate::model::identity::ProcessIdentity>,
 }
 
@@ -66,7 +67,7 @@ impl Tmux {
         command
     }
 
-    fn rows(&self, budget: Budget) -> Result<(Vec<Row>, usize), Fault> {
+    fn rows(&self, budget: Budget) -> Result<(Vec<PaneRow>, usize), Fault> {
         let answer = budget.call(self.tmux().args(["list-panes", "-a", "-F", FORMAT]))?;
         if !answer.status.success() {
             return Err(refusal(&answer.stderr));
@@ -74,8 +75,8 @@ impl Tmux {
         Ok(list::rows(&answer.stdout))
     }
 
-    fn terminal(&self, row: &Row, named: &[String], own: &Own) -> Terminal {
-        let (stat, belongs) = bearer(row, named);
+    fn terminal(&self, row: &PaneRow, named: &[String], own: &Own) -> Terminal {
+        let (stat, belongs) = whose_run(row, named);
         let mine = matches!(belongs, Belongs::Named(_));
         let tty = stat.as_ref().map(|stat| stat.tty_nr);
         Terminal {
@@ -96,24 +97,30 @@ impl Tmux {
         }
     }
 
-    fn idle(&self, row: &Row) -> Idle {
+    fn idle(&self, row: &PaneRow) -> Idle {
         let state = String::from_utf8_lossy(&row.state);
-        let mut words = state.split(' ');
-        match (words.next().unwrap_or_default(), words.next().map(str::parse::<u64>), words.next()) {
-            ("idle", Some(Ok(epoch)), None) if epoch < u64::MAX / 1000 => {
-                Idle::MarkedAt(WallTime(epoch * 1000))
-            }
-            ("busy", ..) => Idle::Busy("marked busy by its agent".to_owned()),
-            ("question", ..) => Idle::Question("marked as waiting for a person by its agent".to_owned()),
-            ("", ..) if self.prompt.is_some() => Idle::NotAsked,
-            ("", ..) => Idle::No("its agent never said idle (orion-mark)".to_owned()),
-            _ => Idle::No("its mark is not understood".to_owned()),
+        if state.is_empty() {
+            return match self.prompt {
+                Some(_) => Idle::NotAsked,
+                None => Idle::No("its agent never said idle (orion-mark)".to_owned()),
+            };
+        }
+        match AgentMark::parse(&state) {
+            Err(why) => Idle::No(format!("its mark is not understood: {why}")),
+            Ok(mark) => match mark.word {
+                MarkWord::Idle | MarkWord::Ended => Idle::MarkedAt(mark.at),
+                MarkWord::Busy | MarkWord::Working => Idle::Busy("marked busy by its agent".to_owned()),
+                MarkWord::Question => {
+                    Idle::Question("marked as waiting for a person by its agent".to_owned())
+                }
+                MarkWord::Ready => Idle::No("its agent has not begun a turn".to_owned()),
+            },
         }
     }
 }
 
 /// Whose run it is, by the tag and by what /proc shows now.
-fn bearer(row: &Row, named: &[String]) -> (Option<proc::ProcStat>, Belongs) {
+fn whose_run(row: &PaneRow, named: &[String]) -> (Option<proc::ProcStat>, Belongs) {
     if row.run.is_empty() {
         return (None, Belongs::NoRun);
     }
@@ -142,7 +149,7 @@ fn bearer(row: &Row, named: &[String]) -> (Option<proc::ProcStat>, Belongs) {
 }
 
 /// The clocks of a pane. tmux counts in whole seconds: the end of the second is the bound.
-fn output(row: &Row, tty: Option<i32>) -> Output {
+fn output(row: &PaneRow, tty: Option<i32>) -> Output {
     let end_of = |seconds: u64| WallTime(seconds.saturating_mul(1000).saturating_add(999));
     let (tmux, which) = match row.last_output {
         Some(seconds) => (end_of(seconds), "pane_last_output_time"),
@@ -190,7 +197,7 @@ impl Own {
         }
     }
 
-    fn has(&self, row: &Row, tty: Option<i32>) -> bool {
+    fn has(&self, row: &PaneRow, tty: Option<i32>) -> bool {
         self.pids.contains(&row.pane_pid)
             || tty.is_some_and(|tty| self.ttys.contains(&tty))
             || self.outer.contains(&row.tty)
@@ -224,7 +231,7 @@ impl Runner for Tmux {
         }
     }
 
-    fn list(&mut self, named: &[String], budget: Budget) -> Result<Listing, Fault> {
+    fn list(&mut self, named: &[String], budget: Budget) -> Result<TerminalListing, Fault> {
         let (rows, unreadable) = self.rows(budget)?;
         let own = Own::find(self.inside.as_ref(), budget);
         let terminals = rows.iter().map(|row| self.terminal(row, named, &own)).collect();
@@ -234,7 +241,7 @@ impl Runner for Tmux {
             0 => Vec::new(),
             count => vec![format!("{count} lines of list-panes could not be read; those panes are kept")],
         };
-        Ok(Listing { terminals, warnings, precheck_limit: None })
+        Ok(TerminalListing { terminals, warnings, precheck_limit: None })
     }
 
     fn ask_idle(&mut self, terminal: &mut Terminal, budget: Budget) {
@@ -304,7 +311,7 @@ impl Runner for Tmux {
         };
         let mut command = self.tmux();
         command.args(["if-shell", "-F", "-t", &row.pane]);
-        command.arg(OsString::from_vec(guard(row)));
+        command.arg(OsString::from_vec(unchanged_condition(row)));
         command.arg(format!("kill-pane -t {}", row.pane));
         command.arg(format!("display-message -p {REFUSED}"));
         match budget.call(&mut command) {
@@ -349,7 +356,7 @@ impl Tmux {
 }
 
 /// The condition under which the server closes a pane: nothing is other than it was listed.
-fn guard(row: &Row) -> Vec<u8> {
+fn unchanged_condition(row: &PaneRow) -> Vec<u8> {
     let mut equal: Vec<(&str, Vec<u8>)> = vec![
         ("pid", row.server_pid.to_string().into_bytes()),
         ("start_time", row.server_start.clone().into_bytes()),
