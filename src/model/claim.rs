@@ -111,8 +111,8 @@ pub(crate) struct Attrs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gate: Option<String>,
     /// Our event that put the working label on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) mark: Option<String>,
+    #[serde(default, rename = "mark", skip_serializing_if = "Option::is_none")]
+    pub(crate) working_event: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) branch: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,8 +162,8 @@ impl Attrs {
     }
 
     /// Our working event.
-    pub(crate) fn mark(&self) -> Option<EventId> {
-        self.mark.clone().map(EventId)
+    pub(crate) fn working_event(&self) -> Option<EventId> {
+        self.working_event.clone().map(EventId)
     }
 
     /// Who decided.
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(Attrs::read(&strange).state, Phase::Held, "from the future");
         strange.insert("mark".into(), json!(7));
         let read = Attrs::read(&strange);
-        assert_eq!((read.state, read.mark), (Phase::Held, None));
+        assert_eq!((read.state, read.working_event), (Phase::Held, None));
     }
 
     #[test]

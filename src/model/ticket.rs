@@ -69,7 +69,7 @@ impl Ticket {
     }
 }
 
-/// TicketChange an event of a ticket was.
+/// What an event of a ticket was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TicketChange {
     /// A label came on.
@@ -88,7 +88,7 @@ pub(crate) struct TicketEvent {
     /// The tracker's id. A tracker that changes several labels in one write may
     /// give all of them one id.
     pub(crate) id: EventId,
-    /// TicketChange happened.
+    /// What happened.
     pub(crate) what: TicketChange,
     /// The tracker's clock, for people and for one margin of minutes.
     pub(crate) at: Option<WallTime>,
@@ -109,7 +109,7 @@ pub(crate) struct Comment {
     pub(crate) body: String,
 }
 
-/// TicketChange a write requires of the ticket at that moment; with nothing in it, anything goes.
+/// What a write requires of the ticket at that moment; with nothing in it, anything goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expect {
     /// Labels that must be on it.
@@ -159,7 +159,7 @@ pub(crate) struct Swap {
     pub(crate) add: Vec<String>,
     /// Labels to take off; one that is off already is no failure.
     pub(crate) remove: Vec<String>,
-    /// TicketChange must hold when the write happens.
+    /// What must hold when the write happens.
     pub(crate) expect: Expect,
     /// The actor of its events, where a tracker takes our word for that (files,
     /// programs). A claim signs with its nonce and finds its mark by it after a kill.
@@ -173,7 +173,7 @@ impl Swap {
     }
 }
 
-/// TicketChange a swap came to.
+/// What a swap came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Swapped {
     /// Written, and the ticket itself, read again, shows it. With the id of the
@@ -181,11 +181,11 @@ pub(crate) enum Swapped {
     Done(Option<EventId>),
     /// The ticket was not as expected; nothing was written. Why.
     Changed(String),
-    /// Answered as done, or not answered, and the ticket does not show it. TicketChange was seen.
+    /// Answered as done, or not answered, and the ticket does not show it. What was seen.
     Unconfirmed(String),
 }
 
-/// TicketChange taking a label off as a gate came to.
+/// What taking a label off as a gate came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GateTaken {
     /// This call took it off.

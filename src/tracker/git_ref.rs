@@ -232,12 +232,12 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    struct GitRefFixture {
+    struct GitFixture {
         dir: tempfile::TempDir,
         git: GitRef,
     }
 
-    fn fixture() -> GitRefFixture {
+    fn fixture() -> GitFixture {
         let dir = tempfile::tempdir().expect("dir");
         let remote = dir.path().join("remote");
         let made =
@@ -245,7 +245,7 @@ mod tests {
         assert!(made.success());
         let remote = remote.display().to_string();
         let git = GitRef::open(&dir.path().join("scratch"), &remote, "t", TIMEOUT).expect("open");
-        GitRefFixture { dir, git }
+        GitFixture { dir, git }
     }
 
     fn key(text: &str) -> Key {
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_ref_is_taken_once_replaced_and_given_back_only_by_its_holder() {
-        let GitRefFixture { dir: _dir, git } = fixture();
+        let GitFixture { dir: _dir, git } = fixture();
         for name in ["12", "a..b", "x.lock", "K-1."] {
             let key = key(name);
             let Pushed::Ours(id) = git.create(&key, b"one").expect(name) else { panic!("{name}: taken") };
@@ -272,7 +272,7 @@ mod tests {
     fn of_many_that_push_at_once_exactly_one_has_the_ref() {
         const RACERS: usize = 4;
         const TICKETS: usize = 4;
-        let GitRefFixture { dir, git } = fixture();
+        let GitFixture { dir, git } = fixture();
         let barrier = Arc::new(Barrier::new(RACERS));
         let remote = git.remote.clone();
         let racers: Vec<_> = (0..RACERS)
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_reached_is_no_loss_and_a_secret_is_refused() {
-        let GitRefFixture { dir, git } = fixture();
+        let GitFixture { dir, git } = fixture();
         let gone = GitRef { remote: dir.path().join("nothing").display().to_string(), ..git };
         let failure = gone.create(&key("1"), b"x").expect_err("no remote");
         assert_eq!(failure.why(), Why::Unreachable, "{failure}");

@@ -41,7 +41,7 @@ use std::time::Duration;
 pub(crate) struct TicketList {
     /// In the tracker's order (queue: the next to claim first).
     pub(crate) tickets: Vec<Ticket>,
-    /// TicketChange could not be read, one line each.
+    /// What could not be read, one line each.
     pub(crate) broken: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct TicketList {
 pub(crate) struct TrackerFinding {
     /// As it must be.
     pub(crate) ok: bool,
-    /// TicketChange was found or done, one line.
+    /// What was found or done, one line.
     pub(crate) what: String,
 }
 
@@ -62,7 +62,7 @@ pub(crate) trait Tracker: Send + Sync {
     /// [`Why::NoTicket`]: no key of this tracker. Nothing is asked over the network.
     fn key(&self, text: &str) -> Result<Key, Failure>;
 
-    /// TicketChange it promises.
+    /// What it promises.
     fn can(&self) -> Capabilities;
 
     /// Every ticket that may be claimed, all pages, the next one first. From an
@@ -185,7 +185,7 @@ impl Default for Options {
 /// Opens the tracker at an address.
 ///
 /// # Errors
-/// TicketChange about the settings cannot work.
+/// What about the settings cannot work.
 pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Tracker>, Failure> {
     if let Some(why) = options.labels.unusable() {
         return Err(Failure::new(Why::Setting, why));

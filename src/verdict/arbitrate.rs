@@ -52,9 +52,9 @@ pub(crate) fn round(events: &[TicketEvent], queue: &str) -> Option<EventId> {
     crate::model::ticket::newest_labeled(events, queue).map(|event| event.id.clone())
 }
 
-/// TicketChange the events show about a gate that said "ours".
+/// What the events show about a gate that said "ours".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub(crate) enum Takeoff {
     /// Not in the list yet: look again.
     NotYet,
     /// The one event that took the queue label off in this round: ours.
@@ -67,32 +67,32 @@ pub(crate) enum Gate {
 
 /// After [`GateTaken::Ours`](crate::model::ticket::GateTaken): which event was it?
 /// `began` is the round the claim was made for.
-pub(crate) fn gate(events: &[TicketEvent], queue: &str, began: Option<&EventId>) -> Gate {
+pub(crate) fn takeoff(events: &[TicketEvent], queue: &str, began: Option<&EventId>) -> Takeoff {
     let start = position_labeled(events, queue);
     // A list that does not show the beginning lags; so did the one in which there was
     // none, if there is one now, and then it may as well be another round's.
     let shows = |began: &EventId| events.iter().any(|event| event.id == *began);
     if began.map_or(start.is_some(), |began| !shows(began)) {
-        return Gate::NotYet;
+        return Takeoff::NotYet;
     }
     if start.map(|start| &events[start].id) != began {
-        return Gate::Requeued;
+        return Takeoff::Requeued;
     }
     let since = &events[start.map_or(0, |start| start + 1)..];
     let mut off = since.iter().filter(|event| is_off(event, queue));
     match (off.next(), off.count()) {
-        (None, _) => Gate::NotYet,
-        (Some(event), 0) => Gate::Ours(event.id.clone()),
-        (Some(_), more) => Gate::Several(more + 1),
+        (None, _) => Takeoff::NotYet,
+        (Some(event), 0) => Takeoff::Ours(event.id.clone()),
+        (Some(_), more) => Takeoff::Several(more + 1),
     }
 }
 
-/// TicketChange the events show about a working label that we put on.
+/// What the events show about a working label that we put on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum WorkingEvent {
     /// Not in the list yet: look again.
     NotYet,
-    /// The only event that put it on since ours began: the claim's mark.
+    /// The only event that put it on since ours began: the claim's own.
     Ours(EventId),
     /// So many put it on; ours cannot be told from theirs.
     Several(usize),
@@ -103,24 +103,29 @@ pub(crate) enum Mark {
 /// Under one login shared by everybody, ours is the only working event after what
 /// we won by: our gate event, or the beginning of the round that our marker leads.
 /// `since` `None`: from the first event on.
-pub(crate) fn mark(events: &[TicketEvent], queue: &str, working: &str, since: Option<&EventId>) -> Mark {
+pub(crate) fn working_event(
+    events: &[TicketEvent],
+    queue: &str,
+    working: &str,
+    since: Option<&EventId>,
+) -> WorkingEvent {
     let start = match since {
         None => 0,
         // The last event with that id: one write may give one id to several.
         Some(id) => match events.iter().rposition(|event| event.id == *id) {
             Some(position) => position + 1,
-            None => return Mark::NotYet,
+            None => return WorkingEvent::NotYet,
         },
     };
     let since = &events[start..];
     if since.iter().any(|event| is_on(event, queue)) {
-        return Mark::Requeued;
+        return WorkingEvent::Requeued;
     }
     let mut on = since.iter().filter(|event| is_on(event, working));
     match (on.next(), on.count()) {
-        (None, _) => Mark::NotYet,
-        (Some(event), 0) => Mark::Ours(event.id.clone()),
-        (Some(_), more) => Mark::Several(more + 1),
+        (None, _) => WorkingEvent::NotYet,
+        (Some(event), 0) => WorkingEvent::Ours(event.id.clone()),
+        (Some(_), more) => WorkingEvent::Several(more + 1),
     }
 }
 
@@ -162,7 +167,7 @@ pub(crate) fn intent_unused(
     before.is_some_and(|before| before > CLOCK_MARGIN)
 }
 
-/// TicketChange the comments of a round say.
+/// What the comments of a round say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Our marker is the lowest.

@@ -32,37 +32,37 @@ fn ticket(labels: &[&str]) -> Ticket {
 #[test]
 fn a_gate_is_ours_when_exactly_one_took_the_label_off_in_this_round() {
     for (text, began, expected) in [
-        ("+q", Some(1), Gate::NotYet),
-        ("+q -q", Some(1), Gate::Ours(id(2))),
-        ("+q -q +q -q", Some(3), Gate::Ours(id(4))),
-        ("+q +x -q -x", Some(1), Gate::Ours(id(3))),
+        ("+q", Some(1), Takeoff::NotYet),
+        ("+q -q", Some(1), Takeoff::Ours(id(2))),
+        ("+q -q +q -q", Some(3), Takeoff::Ours(id(4))),
+        ("+q +x -q -x", Some(1), Takeoff::Ours(id(3))),
         // "Add" is a read-modify-write on some servers and can bring the label back.
-        ("+q -q -q", Some(1), Gate::Several(2)),
-        ("+q -q +q", Some(1), Gate::Requeued),
-        ("+q -q +q -q", Some(1), Gate::Requeued),
-        ("", Some(1), Gate::NotYet),
-        ("+q -q", None, Gate::NotYet),
-        ("-q +q -q", None, Gate::NotYet),
-        ("", None, Gate::NotYet),
-        ("-q", None, Gate::Ours(id(1))),
+        ("+q -q -q", Some(1), Takeoff::Several(2)),
+        ("+q -q +q", Some(1), Takeoff::Requeued),
+        ("+q -q +q -q", Some(1), Takeoff::Requeued),
+        ("", Some(1), Takeoff::NotYet),
+        ("+q -q", None, Takeoff::NotYet),
+        ("-q +q -q", None, Takeoff::NotYet),
+        ("", None, Takeoff::NotYet),
+        ("-q", None, Takeoff::Ours(id(1))),
     ] {
-        assert_eq!(gate(&events(text), "q", began.map(id).as_ref()), expected, "{text:?}");
+        assert_eq!(takeoff(&events(text), "q", began.map(id).as_ref()), expected, "{text:?}");
     }
 }
 
 #[test]
 fn a_mark_is_the_only_working_event_since_what_we_won_by() {
     for (text, since, expected) in [
-        ("+q -q", Some(2), Mark::NotYet),
-        ("+q -q +w", Some(2), Mark::Ours(id(3))),
-        ("+w -w +q -q +w", Some(4), Mark::Ours(id(5))),
-        ("+q -q +w -w +w", Some(2), Mark::Several(2)),
-        ("+w", None, Mark::Ours(id(1))),
-        ("+q -q +w +q", Some(2), Mark::Requeued),
+        ("+q -q", Some(2), WorkingEvent::NotYet),
+        ("+q -q +w", Some(2), WorkingEvent::Ours(id(3))),
+        ("+w -w +q -q +w", Some(4), WorkingEvent::Ours(id(5))),
+        ("+q -q +w -w +w", Some(2), WorkingEvent::Several(2)),
+        ("+w", None, WorkingEvent::Ours(id(1))),
+        ("+q -q +w +q", Some(2), WorkingEvent::Requeued),
         // The event we won by is not in this answer: a lagging list proves nothing.
-        ("+w", Some(9), Mark::NotYet),
+        ("+w", Some(9), WorkingEvent::NotYet),
     ] {
-        assert_eq!(mark(&events(text), "q", "w", since.map(id).as_ref()), expected, "{text:?}");
+        assert_eq!(working_event(&events(text), "q", "w", since.map(id).as_ref()), expected, "{text:?}");
     }
     assert_eq!(signed(&events("+w -w +w"), "w", "a3"), Some(id(3)));
     assert_eq!(signed(&events("+w -w +w"), "w", "a1"), None, "an older one is not ours");

@@ -52,19 +52,19 @@ pub(crate) enum RecordFacts {
     /// Not a record.
     Corrupt,
     /// A claim of this machine.
-    Here(Claim),
+    Here(RecordedClaim),
 }
 
 /// A claim of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(crate) struct RecordedClaim {
     /// How far it came.
-    pub(crate) state: State,
+    pub(crate) state: ClaimStep,
     /// What became of its owner.
-    pub(crate) holder: Holder,
-    /// Is the newest working event the one this claim made? (Recorded as its mark,
+    pub(crate) holder: OwnerState,
+    /// Is the newest working event the one this claim made? (Recorded as its working_label,
     /// or found: the only one since its gate, or signed with its nonce.)
-    pub(crate) mark: Mark,
+    pub(crate) working_label: WorkingLabel,
     /// Does its log end with the finished boundary, under its own token?
     pub(crate) finished: Option<Duration>,
     /// Deaths of this ticket's holders within this boot, before this one.
@@ -73,7 +73,7 @@ pub(crate) struct Claim {
 
 /// The claim's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ClaimStep {
     /// Said, nothing written yet. Provably nothing?
     Intent {
         /// As [`intent_unused`](super::arbitrate::intent_unused) says; `None`: not looked.
@@ -92,7 +92,7 @@ pub(crate) enum State {
 
 /// The owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum OwnerState {
     /// Proved to run.
     Live {
         /// It promised to tick and fell silent.
@@ -106,7 +106,7 @@ pub(crate) enum Holder {
 
 /// Whose working label it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum WorkingLabel {
     /// The events were not read.
     NotRead,
     /// Ours.
@@ -146,7 +146,7 @@ pub(crate) enum Action {
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Judgement {
+pub(crate) struct TicketVerdict {
     /// What to do.
     pub(crate) action: Action,
     /// A person should hear of it even when nothing is done.
@@ -156,7 +156,7 @@ pub(crate) struct Judgement {
 }
 
 /// Judges one ticket.
-pub(crate) fn judge(facts: &Facts<'_>) -> Judgement {
+pub(crate) fn judge(facts: &Facts<'_>) -> TicketVerdict {
     let ticket = facts.ticket;
     match &facts.record {
         RecordFacts::Newer => keep("its record here has a newer format").reported(),
@@ -179,97 +179,99 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Judgement {
 }
 
 /// Closed by hand, and it still carries the lock.
-fn closed(claim: &Claim) -> Judgement {
+fn closed(claim: &RecordedClaim) -> TicketVerdict {
     match claim.holder {
-        Holder::Dead => act(Action::Unlock, "closed by hand; its run has ended"),
-        Holder::Live { .. } => act(Action::UnlockAndMark, "closed by hand while its run goes on").reported(),
-        Holder::Unknown => {
+        OwnerState::Dead => act(Action::Unlock, "closed by hand; its run has ended"),
+        OwnerState::Live { .. } => {
+            act(Action::UnlockAndMark, "closed by hand while its run goes on").reported()
+        }
+        OwnerState::Unknown => {
             act(Action::UnlockAndMark, "closed by hand; whether its run goes on cannot be told").reported()
         }
     }
 }
 
 /// Open, the working label is on, a claim of ours exists.
-fn working(key: &str, ticket: TicketFacts, claim: &Claim) -> Judgement {
-    let live = matches!(claim.holder, Holder::Live { .. });
+fn working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketVerdict {
+    let live = matches!(claim.holder, OwnerState::Live { .. });
     let finished = claim.finished.is_some_and(|since| !live || since >= FINISH_GRACE);
     // A reading of the events is only worth its request where something would be written.
-    let would_write = finished || claim.holder == Holder::Dead;
-    match claim.mark {
-        Mark::NotRead if would_write => return act(Action::Look, "the events decide"),
-        Mark::Ours if finished => {
+    let would_write = finished || claim.holder == OwnerState::Dead;
+    match claim.working_label {
+        WorkingLabel::NotRead if would_write => return act(Action::Look, "the events decide"),
+        WorkingLabel::Ours if finished => {
             return act(Action::MoveToReady, "finished, and the label was never moved");
         }
-        Mark::Foreign if matches!(claim.state, State::Intent { .. }) => {
+        WorkingLabel::Foreign if matches!(claim.state, ClaimStep::Intent { .. }) => {
             return match claim.holder {
-                Holder::Dead => act(Action::DropIntent, "somebody else won it, and the claim here ended"),
+                OwnerState::Dead => act(Action::DropIntent, "somebody else won it, and the claim here ended"),
                 _ => keep("somebody else won it"),
             };
         }
-        Mark::Foreign if claim.holder == Holder::Dead => {
+        WorkingLabel::Foreign if claim.holder == OwnerState::Dead => {
             return act(
                 Action::SetAside,
                 "somebody else claimed it since; our record is of a run that ended",
             )
             .reported();
         }
-        Mark::Foreign => {
+        WorkingLabel::Foreign => {
             return keep("somebody else's claim by now; our run must stop (its verify says 77)").reported();
         }
-        Mark::NotRead | Mark::Ours => {}
+        WorkingLabel::NotRead | WorkingLabel::Ours => {}
     }
     match claim.holder {
-        Holder::Live { silent: true } => {
+        OwnerState::Live { silent: true } => {
             keep("stuck: alive, promised to tick and fell silent; it is not taken").reported()
         }
-        Holder::Live { silent: false } => keep("its run goes on"),
-        Holder::Unknown => keep("whether its run goes on cannot be told").with_free(key),
-        Holder::Dead if ticket.handed_on => {
+        OwnerState::Live { silent: false } => keep("its run goes on"),
+        OwnerState::Unknown => keep("whether its run goes on cannot be told").with_free(key),
+        OwnerState::Dead if ticket.handed_on => {
             act(Action::FinishHandOver, "its run ended in the middle of the hand-over")
         }
-        Holder::Dead if claim.deaths + 1 >= DEATHS => {
+        OwnerState::Dead if claim.deaths + 1 >= DEATHS => {
             act(Action::Fail, format!("its run ended without a hand-over, {} times now", claim.deaths + 1))
                 .reported()
         }
-        Holder::Dead => act(Action::Requeue, "its run ended without a hand-over"),
+        OwnerState::Dead => act(Action::Requeue, "its run ended without a hand-over"),
     }
 }
 
 /// The working label is off, a claim of ours exists.
-fn not_working(key: &str, ticket: TicketFacts, claim: &Claim) -> Judgement {
+fn not_working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketVerdict {
     match (claim.state, claim.holder) {
-        (State::Intent { .. } | State::Gated { .. }, Holder::Live { .. }) => keep("being claimed"),
-        (State::Closed, Holder::Live { .. }) => keep("closed by hand while its run goes on"),
-        (State::Held, Holder::Live { .. }) if ticket.closed => {
+        (ClaimStep::Intent { .. } | ClaimStep::Gated { .. }, OwnerState::Live { .. }) => keep("being claimed"),
+        (ClaimStep::Closed, OwnerState::Live { .. }) => keep("closed by hand while its run goes on"),
+        (ClaimStep::Held, OwnerState::Live { .. }) if ticket.closed => {
             keep("closed by hand, and the lock taken off, while its run goes on").reported()
         }
-        (State::Held, Holder::Live { .. }) if ticket.handed_on => keep("handed over while its run goes on"),
-        (State::Held, Holder::Live { .. }) => keep(
+        (ClaimStep::Held, OwnerState::Live { .. }) if ticket.handed_on => keep("handed over while its run goes on"),
+        (ClaimStep::Held, OwnerState::Live { .. }) => keep(
             "somebody took the working label off while its run goes on; it is not handed out (verify says 77)",
         )
         .reported(),
-        (_, Holder::Unknown) => {
+        (_, OwnerState::Unknown) => {
             keep("not working, and whether its run goes on cannot be told").with_free(key)
         }
-        (State::Held | State::Closed, Holder::Dead) => {
+        (ClaimStep::Held | ClaimStep::Closed, OwnerState::Dead) => {
             act(Action::SetAside, "its run ended; the ticket has moved on")
         }
-        (State::Gated { .. }, Holder::Dead) if ticket.queue || ticket.handed_on || ticket.closed => {
+        (ClaimStep::Gated { .. }, OwnerState::Dead) if ticket.queue || ticket.handed_on || ticket.closed => {
             act(Action::SetAside, "its claim ended half way; the ticket has moved on")
         }
-        (State::Gated { may_undo: None } | State::Intent { unused: None }, Holder::Dead) => {
+        (ClaimStep::Gated { may_undo: None } | ClaimStep::Intent { unused: None }, OwnerState::Dead) => {
             act(Action::Look, "the events decide")
         }
-        (State::Gated { may_undo: Some(true) }, Holder::Dead) => {
+        (ClaimStep::Gated { may_undo: Some(true) }, OwnerState::Dead) => {
             act(Action::UndoGate, "its claim ended between taking the queue label and putting working on")
         }
-        (State::Gated { may_undo: Some(false) }, Holder::Dead) => {
+        (ClaimStep::Gated { may_undo: Some(false) }, OwnerState::Dead) => {
             keep("its claim ended half way, and others changed the queue label since").with_free(key)
         }
-        (State::Intent { unused: Some(true) }, Holder::Dead) => {
+        (ClaimStep::Intent { unused: Some(true) }, OwnerState::Dead) => {
             act(Action::DropIntent, "its claim ended before it changed anything")
         }
-        (State::Intent { unused: Some(false) }, Holder::Dead) => keep(
+        (ClaimStep::Intent { unused: Some(false) }, OwnerState::Dead) => keep(
             "it has no label, and a claim here ended while it may have been taking the queue label off; \
              nothing is put back, because another machine or a person may be in the middle of it",
         )
@@ -277,15 +279,15 @@ fn not_working(key: &str, ticket: TicketFacts, claim: &Claim) -> Judgement {
     }
 }
 
-fn act(action: Action, reason: impl Into<String>) -> Judgement {
-    Judgement { action, report: false, reason: reason.into() }
+fn act(action: Action, reason: impl Into<String>) -> TicketVerdict {
+    TicketVerdict { action, report: false, reason: reason.into() }
 }
 
-fn keep(reason: impl Into<String>) -> Judgement {
+fn keep(reason: impl Into<String>) -> TicketVerdict {
     act(Action::Keep, reason)
 }
 
-impl Judgement {
+impl TicketVerdict {
     fn reported(self) -> Self {
         Self { report: true, ..self }
     }

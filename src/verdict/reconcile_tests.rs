@@ -1,10 +1,10 @@
 use super::*;
 use Action::*;
 
-const LIVE: Holder = Holder::Live { silent: false };
-const STUCK: Holder = Holder::Live { silent: true };
-const DEAD: Holder = Holder::Dead;
-const UNKNOWN: Holder = Holder::Unknown;
+const LIVE: OwnerState = OwnerState::Live { silent: false };
+const STUCK: OwnerState = OwnerState::Live { silent: true };
+const DEAD: OwnerState = OwnerState::Dead;
+const UNKNOWN: OwnerState = OwnerState::Unknown;
 
 /// A ticket by the letters of what is on it: closed, queue, working, handed on.
 fn ticket(letters: &str) -> TicketFacts {
@@ -12,19 +12,19 @@ fn ticket(letters: &str) -> TicketFacts {
     TicketFacts { closed: has('c'), queue: has('q'), working: has('w'), handed_on: has('h') }
 }
 
-fn claim(state: State, holder: Holder) -> Claim {
-    Claim { state, holder, mark: Mark::Ours, finished: None, deaths: 0 }
+fn claim(state: ClaimStep, holder: OwnerState) -> RecordedClaim {
+    RecordedClaim { state, holder, working_label: WorkingLabel::Ours, finished: None, deaths: 0 }
 }
 
-fn held(holder: Holder) -> Claim {
-    claim(State::Held, holder)
+fn held(holder: OwnerState) -> RecordedClaim {
+    claim(ClaimStep::Held, holder)
 }
 
-fn judged(letters: &str, record: RecordFacts) -> Judgement {
+fn judged(letters: &str, record: RecordFacts) -> TicketVerdict {
     judge(&Facts { key: "K-1", ticket: ticket(letters), record })
 }
 
-fn action(letters: &str, claim: Claim) -> (Action, bool) {
+fn action(letters: &str, claim: RecordedClaim) -> (Action, bool) {
     let judgement = judged(letters, RecordFacts::Here(claim));
     (judgement.action, judgement.report)
 }
@@ -39,24 +39,30 @@ fn closed_by_hand_ends_everything_and_a_live_run_keeps_its_record() {
     assert_eq!(action("cw", held(DEAD)), (Unlock, QUIET));
     assert_eq!(action("cw", held(LIVE)), (UnlockAndMark, SAID));
     assert_eq!(action("cw", held(UNKNOWN)), (UnlockAndMark, SAID), "dropped only on proof");
-    // Its mark, its log and its deaths play no part.
-    let odd = Claim { mark: Mark::Foreign, finished: Some(Duration::ZERO), deaths: 9, ..held(DEAD) };
+    // Its working label, its log and its deaths play no part.
+    let odd = RecordedClaim {
+        working_label: WorkingLabel::Foreign,
+        finished: Some(Duration::ZERO),
+        deaths: 9,
+        ..held(DEAD)
+    };
     assert_eq!(action("cw", odd).0, Unlock);
-    assert_eq!(action("c", claim(State::Closed, LIVE)), (Keep, QUIET));
-    assert_eq!(action("c", claim(State::Closed, DEAD)), (SetAside, QUIET));
+    assert_eq!(action("c", claim(ClaimStep::Closed, LIVE)), (Keep, QUIET));
+    assert_eq!(action("c", claim(ClaimStep::Closed, DEAD)), (SetAside, QUIET));
     assert_eq!(action("c", held(LIVE)), (Keep, SAID));
 }
 
 #[test]
 fn finished_work_moves_to_ready_when_its_run_will_not_do_it() {
-    let finished = |holder, seconds| Claim { finished: Some(Duration::from_secs(seconds)), ..held(holder) };
+    let finished =
+        |holder, seconds| RecordedClaim { finished: Some(Duration::from_secs(seconds)), ..held(holder) };
     assert_eq!(action("w", finished(DEAD, 0)).0, MoveToReady);
     assert_eq!(action("w", finished(UNKNOWN, 0)).0, MoveToReady);
     assert_eq!(action("w", finished(LIVE, 599)), (Keep, QUIET));
     assert_eq!(action("w", finished(LIVE, 600)).0, MoveToReady);
-    let foreign = Claim { mark: Mark::Foreign, ..finished(DEAD, 700) };
+    let foreign = RecordedClaim { working_label: WorkingLabel::Foreign, ..finished(DEAD, 700) };
     assert_eq!(action("w", foreign).0, SetAside, "an old boundary never moves a new claim");
-    let unread = Claim { mark: Mark::NotRead, ..finished(LIVE, 700) };
+    let unread = RecordedClaim { working_label: WorkingLabel::NotRead, ..finished(LIVE, 700) };
     assert_eq!(action("w", unread).0, Look);
 }
 
@@ -67,12 +73,12 @@ fn what_is_not_ours_is_kept_and_said() {
         assert_eq!((judgement.action, judgement.report), (Keep, SAID));
         assert!(judgement.reason.contains("orion-claim free --yes K-1"), "{}", judgement.reason);
     }
-    let foreign = |holder| Claim { mark: Mark::Foreign, ..held(holder) };
+    let foreign = |holder| RecordedClaim { working_label: WorkingLabel::Foreign, ..held(holder) };
     assert_eq!(action("w", foreign(LIVE)), (Keep, SAID));
     assert_eq!(action("w", foreign(UNKNOWN)), (Keep, SAID));
     assert_eq!(action("w", foreign(DEAD)), (SetAside, SAID));
     // A loser between its intent and its giving up.
-    let loser = |holder| Claim { state: State::Intent { unused: None }, ..foreign(holder) };
+    let loser = |holder| RecordedClaim { state: ClaimStep::Intent { unused: None }, ..foreign(holder) };
     assert_eq!(action("w", loser(LIVE)), (Keep, QUIET));
     assert_eq!(action("w", loser(DEAD)), (DropIntent, QUIET));
 }
@@ -80,11 +86,14 @@ fn what_is_not_ours_is_kept_and_said() {
 #[test]
 fn a_dead_holder_is_released_and_the_third_time_a_person_is_asked() {
     assert_eq!(action("w", held(DEAD)), (Requeue, QUIET));
-    assert_eq!(action("w", Claim { deaths: 1, ..held(DEAD) }), (Requeue, QUIET));
-    assert_eq!(action("w", Claim { deaths: 2, ..held(DEAD) }), (Fail, SAID));
-    assert_eq!(action("w", Claim { mark: Mark::NotRead, ..held(DEAD) }), (Look, QUIET));
-    // Killed between the write and the note of its mark.
-    for state in [State::Intent { unused: None }, State::Gated { may_undo: None }] {
+    assert_eq!(action("w", RecordedClaim { deaths: 1, ..held(DEAD) }), (Requeue, QUIET));
+    assert_eq!(action("w", RecordedClaim { deaths: 2, ..held(DEAD) }), (Fail, SAID));
+    assert_eq!(
+        action("w", RecordedClaim { working_label: WorkingLabel::NotRead, ..held(DEAD) }),
+        (Look, QUIET)
+    );
+    // Killed between the write and the note of its working event.
+    for state in [ClaimStep::Intent { unused: None }, ClaimStep::Gated { may_undo: None }] {
         assert_eq!(action("w", claim(state, DEAD)).0, Requeue);
     }
     // Killed between the two writes of a hand-over, or of a release.
@@ -97,8 +106,11 @@ fn a_live_holder_is_never_robbed() {
     for letters in ["w", "wh", "wq"] {
         assert_eq!(action(letters, held(LIVE)), (Keep, QUIET));
         assert_eq!(action(letters, held(STUCK)), (Keep, SAID));
-        assert_eq!(action(letters, Claim { deaths: 9, ..held(STUCK) }), (Keep, SAID));
-        assert_eq!(action(letters, Claim { mark: Mark::NotRead, ..held(LIVE) }), (Keep, QUIET));
+        assert_eq!(action(letters, RecordedClaim { deaths: 9, ..held(STUCK) }), (Keep, SAID));
+        assert_eq!(
+            action(letters, RecordedClaim { working_label: WorkingLabel::NotRead, ..held(LIVE) }),
+            (Keep, QUIET)
+        );
         let unknown = judged(letters, RecordFacts::Here(held(UNKNOWN)));
         assert_eq!((unknown.action, unknown.report), (Keep, SAID));
         assert!(unknown.reason.contains("free --yes"), "{}", unknown.reason);
@@ -127,7 +139,7 @@ fn a_person_who_takes_the_label_off_is_right_and_the_ticket_is_not_handed_out() 
 
 #[test]
 fn only_a_gate_that_is_provably_ours_is_undone() {
-    let gated = |may_undo, holder| claim(State::Gated { may_undo }, holder);
+    let gated = |may_undo, holder| claim(ClaimStep::Gated { may_undo }, holder);
     assert_eq!(action("", gated(None, DEAD)), (Look, QUIET));
     assert_eq!(action("", gated(Some(true), DEAD)), (UndoGate, QUIET));
     assert_eq!(action("", gated(Some(false), DEAD)), (Keep, SAID));
@@ -140,7 +152,7 @@ fn only_a_gate_that_is_provably_ours_is_undone() {
 
 #[test]
 fn a_left_over_intent_is_never_rolled_back() {
-    let intent = |unused, holder| claim(State::Intent { unused }, holder);
+    let intent = |unused, holder| claim(ClaimStep::Intent { unused }, holder);
     for letters in ["", "q", "h", "c"] {
         assert_eq!(action(letters, intent(None, DEAD)), (Look, QUIET));
         assert_eq!(action(letters, intent(Some(true), DEAD)), (DropIntent, QUIET));
@@ -154,14 +166,14 @@ fn a_left_over_intent_is_never_rolled_back() {
 #[test]
 fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
     let states = [
-        State::Intent { unused: Some(true) },
-        State::Intent { unused: Some(false) },
-        State::Intent { unused: None },
-        State::Gated { may_undo: Some(true) },
-        State::Gated { may_undo: Some(false) },
-        State::Gated { may_undo: None },
-        State::Held,
-        State::Closed,
+        ClaimStep::Intent { unused: Some(true) },
+        ClaimStep::Intent { unused: Some(false) },
+        ClaimStep::Intent { unused: None },
+        ClaimStep::Gated { may_undo: Some(true) },
+        ClaimStep::Gated { may_undo: Some(false) },
+        ClaimStep::Gated { may_undo: None },
+        ClaimStep::Held,
+        ClaimStep::Closed,
     ];
     let on = |bits: u32| TicketFacts {
         closed: bits & 1 != 0,
@@ -172,9 +184,9 @@ fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
     for ticket in (0..16).map(on) {
         for state in states {
             for holder in [LIVE, STUCK, DEAD, UNKNOWN] {
-                for mark in [Mark::NotRead, Mark::Ours, Mark::Foreign] {
+                for working_label in [WorkingLabel::NotRead, WorkingLabel::Ours, WorkingLabel::Foreign] {
                     for finished in [None, Some(Duration::ZERO), Some(FINISH_GRACE)] {
-                        let claim = Claim { state, holder, mark, finished, deaths: 0 };
+                        let claim = RecordedClaim { state, holder, working_label, finished, deaths: 0 };
                         let record = RecordFacts::Here(claim);
                         let judgement = judge(&Facts { key: "K", ticket, record });
                         let writes = matches!(
@@ -187,7 +199,7 @@ fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
                             assert_eq!(holder, DEAD, "{context}");
                         }
                         if writes && judgement.action != UndoGate {
-                            assert!(ticket.working && mark == Mark::Ours, "{context}");
+                            assert!(ticket.working && working_label == WorkingLabel::Ours, "{context}");
                         }
                         if judgement.action == MoveToReady {
                             assert!(finished.is_some(), "{context}");

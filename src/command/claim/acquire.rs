@@ -1,8 +1,8 @@
 //! `acquire`: claim a ticket for a process that lives on.
 
 use super::hand_over::hand_over;
-use super::win::{Wish, Won, claim};
-use super::{Call, Claims};
+use super::win::{ClaimRequest, Won, claim};
+use super::{ClaimCall, Claims};
 use crate::cli::claim::Acquire;
 use crate::command::lock::owner::{among, ancestors, any, from_environment, missing};
 use crate::error::{Error, Kind};
@@ -16,11 +16,11 @@ use crate::verdict::owner::Wish as OwnerWish;
 use crate::verdict::ownership::Right;
 use serde_json::json;
 
-pub(super) fn acquire(call: &Call, args: &Acquire) -> Result<Status, Error> {
+pub(super) fn acquire(call: &ClaimCall, args: &Acquire) -> Result<Status, Error> {
     let owner = owner(args)?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
-    let wish = Wish {
+    let wish = ClaimRequest {
         key: &key,
         name: &name,
         owners: vec![owner],
@@ -36,7 +36,7 @@ pub(super) fn acquire(call: &Call, args: &Acquire) -> Result<Status, Error> {
         call.report.object(&json!({
             "key": key.as_str(),
             "token": won.token,
-            "mark": won.attrs.mark,
+            "mark": won.attrs.working_event,
             "resume": won.attrs.resume,
         }))
     } else if args.print_token {

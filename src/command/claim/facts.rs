@@ -1,4 +1,4 @@
-//! TicketChange a reconcile pass knows about one ticket: the tracker's side and ours, as
+//! What a reconcile pass knows about one ticket: the tracker's side and ours, as
 //! plain facts for the verdict.
 
 use super::{Claims, attrs};
@@ -12,28 +12,28 @@ use crate::model::time::WallTime;
 use crate::os::{clock, event_file};
 use crate::report::escape;
 use crate::tracker::Failure;
-use crate::verdict::arbitrate::{self, Gate, Order};
+use crate::verdict::arbitrate::{self, Order, Takeoff};
 use crate::verdict::gated::queued_over;
 use crate::verdict::liveness;
 use crate::verdict::reconcile::{
-    Claim, Facts, Holder, Judgement, Mark, RecordFacts, State, TicketFacts, judge,
+    ClaimStep, Facts, OwnerState, RecordFacts, RecordedClaim, TicketFacts, TicketVerdict, WorkingLabel, judge,
 };
 use std::time::Duration;
 
 /// A ticket, our record of it, and what the verdict says.
 pub(super) struct View {
-    pub(super) judgement: Judgement,
+    pub(super) judgement: TicketVerdict,
     /// The record, where there is one that is not released.
     pub(super) record: Option<Record>,
     pub(super) attrs: Attrs,
     /// Our working event, recorded or found.
-    pub(super) mark: Option<EventId>,
+    pub(super) working_event: Option<EventId>,
 }
 
 /// Judges a ticket. Without `events` nothing is asked of the tracker.
 ///
 /// # Errors
-/// TicketChange stands between us and the comments or the ref that decide.
+/// What stands between us and the comments or the ref that decide.
 pub(super) fn view(
     claims: &Claims,
     key: &Key,
@@ -50,7 +50,7 @@ pub(super) fn view(
     };
     let record = judged.record().filter(|record| record.released_at.is_none());
     let attrs = record.map(attrs).unwrap_or_default();
-    let mut mark = attrs.mark();
+    let mut working_event = attrs.working_event();
     let facts = match judged.state() {
         liveness::State::Free => RecordFacts::None,
         liveness::State::Newer(_) => RecordFacts::Newer,
@@ -62,11 +62,11 @@ pub(super) fn view(
             _ => {
                 let holder = holder(record, state);
                 let (fact, found) = whose(claims, key, &attrs, ticket_facts.working, events)?;
-                mark = found;
-                RecordFacts::Here(Claim {
+                working_event = found;
+                RecordFacts::Here(RecordedClaim {
                     state: phase(claims, &attrs, record, ticket, events),
                     holder,
-                    mark: fact,
+                    working_label: fact,
                     finished: record.and_then(|record| finished(claims, key, &attrs, record.token)),
                     deaths: record.map_or(0, |record| attrs.deaths_before(&boot(record), record.token)),
                 })
@@ -74,7 +74,7 @@ pub(super) fn view(
         },
     };
     let judgement = judge(&Facts { key: key.as_str(), ticket: ticket_facts, record: facts });
-    Ok(View { judgement, record: record.cloned(), attrs, mark })
+    Ok(View { judgement, record: record.cloned(), attrs, working_event })
 }
 
 /// The boot that a record was written in.
@@ -93,14 +93,14 @@ fn is_elsewhere(claims: &Claims, record: &Record, state: &liveness::State) -> bo
     other && matches!(state, liveness::State::Unknown(_))
 }
 
-fn holder(record: Option<&Record>, state: &liveness::State) -> Holder {
+fn holder(record: Option<&Record>, state: &liveness::State) -> OwnerState {
     match state {
         liveness::State::Live(_) => {
             let silent = record.is_some_and(|record| record.overdue(clock::monotonic_us()).is_some());
-            Holder::Live { silent }
+            OwnerState::Live { silent }
         }
-        liveness::State::Dead => Holder::Dead,
-        _ => Holder::Unknown,
+        liveness::State::Dead => OwnerState::Dead,
+        _ => OwnerState::Unknown,
     }
 }
 
@@ -110,20 +110,22 @@ fn phase(
     record: Option<&Record>,
     ticket: &Ticket,
     events: Option<&[TicketEvent]>,
-) -> State {
+) -> ClaimStep {
     let labels = &claims.settings.labels;
     match attrs.state {
-        Phase::Held => State::Held,
-        Phase::Closed => State::Closed,
-        Phase::Gated => State::Gated {
+        Phase::Held => ClaimStep::Held,
+        Phase::Closed => ClaimStep::Closed,
+        Phase::Gated => ClaimStep::Gated {
             may_undo: events.map(|events| {
                 let gate = gate(claims, attrs, events);
                 gate.is_some_and(|gate| arbitrate::may_undo(events, &labels.queue, &labels.working, &gate))
             }),
         },
         // Only a gate takes the queue label off before our record says so.
-        Phase::Intent if attrs.arbiter() != Some(Arbiter::LabelGate) => State::Intent { unused: Some(true) },
-        Phase::Intent => State::Intent {
+        Phase::Intent if attrs.arbiter() != Some(Arbiter::LabelGate) => {
+            ClaimStep::Intent { unused: Some(true) }
+        }
+        Phase::Intent => ClaimStep::Intent {
             unused: events.map(|events| {
                 let at = record.and_then(Record::since).unwrap_or(WallTime(0));
                 arbitrate::intent_unused(ticket, events, &labels.queue, attrs.round().as_ref(), at)
@@ -135,8 +137,8 @@ fn phase(
 /// Our gate event: recorded, or the only one of its round (we were told that we took it).
 fn gate(claims: &Claims, attrs: &Attrs, events: &[TicketEvent]) -> Option<EventId> {
     attrs.gate().or_else(|| {
-        match arbitrate::gate(events, &claims.settings.labels.queue, attrs.round().as_ref()) {
-            Gate::Ours(id) => Some(id),
+        match arbitrate::takeoff(events, &claims.settings.labels.queue, attrs.round().as_ref()) {
+            Takeoff::Ours(id) => Some(id),
             _ => None,
         }
     })
@@ -149,26 +151,28 @@ fn whose(
     attrs: &Attrs,
     working: bool,
     events: Option<&[TicketEvent]>,
-) -> Result<(Mark, Option<EventId>), Failure> {
+) -> Result<(WorkingLabel, Option<EventId>), Failure> {
     if !claims.tracker.can().event_ids {
         let ours = attrs.state == Phase::Held || attrs.state == Phase::Intent;
-        return Ok((if ours { Mark::Ours } else { Mark::Foreign }, None));
+        return Ok((if ours { WorkingLabel::Ours } else { WorkingLabel::Foreign }, None));
     }
-    let Some(events) = events.filter(|_| working) else { return Ok((Mark::NotRead, attrs.mark())) };
+    let Some(events) = events.filter(|_| working) else {
+        return Ok((WorkingLabel::NotRead, attrs.working_event()));
+    };
     let label = &claims.settings.labels.working;
-    let found = match attrs.mark() {
-        Some(mark) => {
-            newest_labeled(events, label).filter(|event| event.id == mark).map(|event| event.id.clone())
+    let found = match attrs.working_event() {
+        Some(ours) => {
+            newest_labeled(events, label).filter(|event| event.id == ours).map(|event| event.id.clone())
         }
         None => match arbitrate::signed(events, label, &attrs.nonce).filter(|_| !attrs.nonce.is_empty()) {
             Some(id) => Some(id),
             None => unrecorded(claims, key, attrs, events)?,
         },
     };
-    Ok((if found.is_some() { Mark::Ours } else { Mark::Foreign }, found))
+    Ok((if found.is_some() { WorkingLabel::Ours } else { WorkingLabel::Foreign }, found))
 }
 
-/// The working event of a claim that was cut short before it wrote its mark down:
+/// The working event of a claim that was cut short before it wrote its working event down:
 /// the only one since what it won by.
 fn unrecorded(
     claims: &Claims,
@@ -197,15 +201,15 @@ fn unrecorded(
             attrs.round()
         }
         Some(Arbiter::None) => attrs.round(),
-        // Its mark comes with the write and is signed.
+        // Its working event comes with the write and is signed.
         Some(Arbiter::Guard) | None => return Ok(None),
     };
-    Ok(match arbitrate::mark(events, &labels.queue, &labels.working, since.as_ref()) {
-        arbitrate::Mark::Ours(id) => Some(id),
-        arbitrate::Mark::Requeued if attrs.arbiter() == Some(Arbiter::CommentOrder) => {
+    Ok(match arbitrate::working_event(events, &labels.queue, &labels.working, since.as_ref()) {
+        arbitrate::WorkingEvent::Ours(id) => Some(id),
+        arbitrate::WorkingEvent::Requeued if attrs.arbiter() == Some(Arbiter::CommentOrder) => {
             uncontested(claims, key, events)?
         }
-        arbitrate::Mark::Requeued if attrs.arbiter() == Some(Arbiter::LabelGate) => {
+        arbitrate::WorkingEvent::Requeued if attrs.arbiter() == Some(Arbiter::LabelGate) => {
             since.and_then(|gate| queued_over(events, &labels.queue, &labels.working, &gate))
         }
         _ => None,
@@ -228,8 +232,8 @@ pub(super) fn uncontested(
     if arbitrate::is_contested(&claims.tracker.comments(key)?, round.as_ref()) {
         return Ok(None);
     }
-    Ok(match arbitrate::mark(events, &labels.queue, &labels.working, round.as_ref()) {
-        arbitrate::Mark::Ours(mark) => Some(mark),
+    Ok(match arbitrate::working_event(events, &labels.queue, &labels.working, round.as_ref()) {
+        arbitrate::WorkingEvent::Ours(id) => Some(id),
         _ => None,
     })
 }

@@ -2,7 +2,7 @@
 //! can be proved to live is still refused.
 
 use super::hand_over::swap_to;
-use super::{Call, Claims, attrs, tell};
+use super::{ClaimCall, Claims, attrs, tell};
 use crate::cli::claim::Free as Args;
 use crate::command::tell as words;
 use crate::error::{Error, Kind};
@@ -13,7 +13,7 @@ use crate::report::escape;
 use crate::verdict::liveness::State;
 use serde_json::json;
 
-pub(super) fn free(call: &Call, args: &Args) -> Result<Status, Error> {
+pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let judged = claims.store.look(&name);

@@ -1,7 +1,7 @@
 //! Handing a ticket over: the decision into our record, then one write to the
 //! ticket, which requires that the lock on it is still ours.
 
-use super::{Claims, attrs, facts};
+use super::{Claims, attrs, undo};
 use crate::error::{Error, Kind};
 use crate::model::claim::{ASIDE, Attrs, Goal, Phase};
 use crate::model::name::LockName;
@@ -66,7 +66,7 @@ pub(super) fn hand_over(
     }
     claims.log_stage(key, goal.as_str(), token);
     let ticket = claims.tracker.ticket(key)?;
-    match move_to(claims, key, &ticket, goal, attrs.mark())? {
+    match move_to(claims, key, &ticket, goal, attrs.working_event())? {
         Swapped::Done(_) => {}
         Swapped::Changed(why) if !is_there(claims, key, goal, &attrs)? => return not_ours(why),
         Swapped::Changed(_) => {}
@@ -156,7 +156,7 @@ fn is_there(claims: &Claims, key: &Key, goal: Goal, attrs: &Attrs) -> Result<boo
     if ticket.closed || ticket.has(&labels.working) || !ticket.has(&label(claims, goal)) {
         return Ok(false);
     }
-    let Some(mark) = attrs.mark() else { return Ok(true) };
+    let Some(mark) = attrs.working_event() else { return Ok(true) };
     let events = claims.tracker.events(key)?;
     Ok(newest_labeled(&events, &labels.working).is_some_and(|event| event.id == mark))
 }
@@ -164,10 +164,7 @@ fn is_there(claims: &Claims, key: &Key, goal: Goal, attrs: &Attrs) -> Result<boo
 /// The ref of a claim that is over, where refs decide. It is said when that fails:
 /// the ticket could not be claimed again.
 pub(super) fn give_ref_back(claims: &Claims, key: &Key, attrs: &Attrs) {
-    let Some(git) = &claims.git else { return };
-    let given = facts::own_ref(claims, key, &attrs.nonce)
-        .and_then(|id| id.map_or(Ok(()), |id| git.delete(key, &id).map(drop)));
-    if let Err(failure) = given {
+    if let Err(failure) = undo::give_ref_back(claims, key, &attrs.nonce) {
         claims
             .report
             .warn(&format!("{key}: its git ref is still there: {failure}; orion-claim free removes it"));

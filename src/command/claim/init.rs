@@ -1,6 +1,6 @@
 //! `init`: is everything there that claims need? Creates what is missing, or only reports.
 
-use super::Call;
+use super::ClaimCall;
 use super::settings::ClaimSettings;
 use crate::cli::claim::Init as Args;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::model::address::Address;
 use crate::tracker::TrackerFinding;
 use serde_json::{Value, json};
 
-pub(super) fn init(call: &Call, args: &Args) -> Result<Status, Error> {
+pub(super) fn init(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let settings = ClaimSettings::read(&call.shared)?;
     let mut findings = Vec::new();
     if let Address::File(dir) = &settings.address

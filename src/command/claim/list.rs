@@ -1,7 +1,7 @@
 //! `list`: the queue and what is in flight, one row each.
 
 use super::facts::view;
-use super::{Call, Claims, name_of};
+use super::{ClaimCall, Claims, name_of};
 use crate::command::store::Judged;
 use crate::command::tell;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::report::escape;
 use crate::verdict::liveness::State;
 use serde_json::{Value, json};
 
-pub(super) fn list(call: &Call) -> Result<Status, Error> {
+pub(super) fn list(call: &ClaimCall) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (flight, queue) = (claims.tracker.in_flight()?, claims.tracker.queue()?);
     let recorded = claims.store.names()?;

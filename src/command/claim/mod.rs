@@ -2,6 +2,7 @@
 //! tracker on this machine.
 
 mod acquire;
+mod attempt;
 mod facts;
 mod free;
 mod hand_over;
@@ -22,6 +23,7 @@ mod shim;
 mod stage;
 mod status;
 mod tick;
+mod undo;
 mod verify;
 mod watch;
 mod win;
@@ -57,7 +59,7 @@ pub fn main() -> ExitCode {
         report.quiet = arguments.shared.quiet;
         report.verbose = arguments.shared.verbose;
         report.json = arguments.shared.json;
-        let call = Call { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
+        let call = ClaimCall { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
         let Some(command) = arguments.command else {
             if arguments.print_config {
                 return print_config::print(&call);
@@ -84,7 +86,7 @@ pub fn main() -> ExitCode {
 }
 
 /// What every subcommand has at hand.
-struct Call {
+struct ClaimCall {
     shared: Shared,
     report: Report,
     /// SIGXFSZ stays blocked until a command is run.
@@ -101,7 +103,7 @@ struct Claims {
     report: Report,
 }
 
-impl Call {
+impl ClaimCall {
     /// Opens the tracker and this machine's claims of it.
     fn claims(&self) -> Result<Claims, Error> {
         self.claims_of(ClaimSettings::read(&self.shared)?)

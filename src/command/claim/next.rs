@@ -1,6 +1,6 @@
 //! `next`: the ticket that would be claimed next.
 
-use super::{Call, Claims, name_of};
+use super::{ClaimCall, Claims, name_of};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::ticket::Ticket;
@@ -9,7 +9,7 @@ use crate::tracker::{Failure, TicketList};
 use crate::verdict::liveness::State;
 use serde_json::json;
 
-pub(super) fn next(call: &Call) -> Result<Status, Error> {
+pub(super) fn next(call: &ClaimCall) -> Result<Status, Error> {
     let claims = call.claims()?;
     let queue = free(&claims)?;
     for line in &queue.broken {

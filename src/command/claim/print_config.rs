@@ -1,14 +1,14 @@
 //! `--print-config`: which settings are in force and where each came from. Secrets
 //! are shown as set or not set.
 
-use super::Call;
+use super::ClaimCall;
 use super::settings::ClaimSettings;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::report::escape;
 use serde_json::{Map, json};
 
-pub(super) fn print(call: &Call) -> Result<Status, Error> {
+pub(super) fn print(call: &ClaimCall) -> Result<Status, Error> {
     let settings = ClaimSettings::read(&call.shared)?;
     let (path, there) = &settings.file;
     let token = settings.token_from.as_deref();

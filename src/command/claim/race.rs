@@ -1,64 +1,86 @@
-//! The arbiters that need more than the swap itself: the gate, the comments, the
-//! ref. TicketChange a loser put on the ticket it takes off again.
+//! Who gets the ticket: the swap itself, or before it the gate, the comments or the
+//! ref. What a loser put on the ticket it takes off again.
 
-use super::win::{Attempt, End};
+use super::attempt::{ClaimAttempt, NotWon};
+use super::undo;
 use crate::error::{Error, Kind};
+use crate::model::arbiter::Arbiter;
 use crate::model::claim::Phase;
 use crate::model::duration;
 use crate::model::marker::Marker;
-use crate::model::ticket::{EventId, Expect, GateTaken, Swap, Swapped, TicketEvent};
+use crate::model::ticket::{EventId, Expect, GateTaken, Swap, Swapped};
 use crate::os::clock;
 use crate::report::escape;
 use crate::tracker::git_ref::Pushed;
-use crate::verdict::arbitrate::{self, Gate, Order};
-use crate::verdict::gated::queued_over;
+use crate::verdict::arbitrate::{self, Order, Takeoff};
 use serde_json::json;
 use std::time::Duration;
 
 /// A winner that has not put working on by then is reported.
 const SLOW_WINNER: Duration = Duration::from_secs(600);
 
-impl Attempt<'_> {
+impl ClaimAttempt<'_> {
+    /// Lets the arbiter decide and swaps the labels. Gives the event that put working on, where the tracker has any.
+    pub(super) fn decide(&self) -> Result<Option<EventId>, NotWon> {
+        match self.claims.arbiter {
+            Arbiter::LabelGate => {
+                let gate = self.pass_gate()?;
+                self.swap_behind_gate(&gate)
+            }
+            Arbiter::CommentOrder => {
+                self.lead_comments()?;
+                self.swap().map_err(|end| self.void_marker(end))
+            }
+            Arbiter::GitRef => {
+                self.take_ref()?;
+                self.swap().map_err(|end| self.give_ref_back(end))
+            }
+            Arbiter::Guard | Arbiter::None => self.swap(),
+        }
+    }
+
     /// Takes the queue label off: whoever is told "ours" goes on. Gives the event.
-    pub(super) fn pass_gate(&self) -> Result<EventId, End> {
+    fn pass_gate(&self) -> Result<EventId, NotWon> {
         let queue = &self.claims.settings.labels.queue;
         match self.claims.tracker.take(self.key, queue) {
             Ok(GateTaken::Ours) => {}
-            Ok(GateTaken::Gone) => return Err(End::Lost(format!("somebody else took {queue} off"))),
-            Ok(GateTaken::Unclear(why)) => return Err(End::Open(self.unclear(&why))),
-            Err(failure) => return Err(End::Undone(failure.into())),
+            Ok(GateTaken::Gone) => return Err(NotWon::Lost(format!("somebody else took {queue} off"))),
+            Ok(GateTaken::Unclear(why)) => return Err(NotWon::Open(self.unclear(&why))),
+            Err(failure) => return Err(NotWon::Undone(failure.into())),
         }
         // At once, before the event is known: a kill before this line strands the ticket, and says so.
-        self.note(&[], &[("state", json!(Phase::Gated.as_str()))]).map_err(End::Open)?;
+        self.note(&[], &[("state", json!(Phase::Gated.as_str()))]).map_err(NotWon::Open)?;
         let found = self.look(|| {
             let events = self.claims.tracker.events(self.key)?;
-            Ok(match arbitrate::gate(&events, queue, self.round.as_ref()) {
-                Gate::NotYet => None,
+            Ok(match arbitrate::takeoff(&events, queue, self.round.as_ref()) {
+                Takeoff::NotYet => None,
                 gate => Some(gate),
             })
         });
         match found {
-            Ok(Some(Gate::Ours(id))) => {
-                self.note(&[], &[("gate", json!(id.0))]).map_err(End::Open)?;
+            Ok(Some(Takeoff::Ours(id))) => {
+                self.note(&[], &[("gate", json!(id.0))]).map_err(NotWon::Open)?;
                 Ok(id)
             }
             // A list that lags may say so too: a label that we took off is not forgotten for that.
-            Ok(Some(Gate::Requeued)) if self.went_on() => {
-                Err(End::Lost("somebody queued it again in the meantime".into()))
+            Ok(Some(Takeoff::Requeued)) if self.went_on() => {
+                Err(NotWon::Lost("somebody queued it again in the meantime".into()))
             }
-            Ok(Some(Gate::Requeued)) => Err(End::Open(self.unclear("somebody queued it again meanwhile"))),
-            Ok(Some(Gate::Several(times))) => {
-                Err(End::Open(self.unclear(&format!("{queue} was taken off {times} times in this round"))))
+            Ok(Some(Takeoff::Requeued)) => {
+                Err(NotWon::Open(self.unclear("somebody queued it again meanwhile")))
             }
-            Ok(Some(Gate::NotYet) | None) => {
-                Err(End::Open(self.unclear(&format!("its events do not show who took {queue} off"))))
+            Ok(Some(Takeoff::Several(times))) => {
+                Err(NotWon::Open(self.unclear(&format!("{queue} was taken off {times} times in this round"))))
             }
-            Err(failure) => Err(End::Open(self.unclear(&failure.to_string()))),
+            Ok(Some(Takeoff::NotYet) | None) => {
+                Err(NotWon::Open(self.unclear(&format!("its events do not show who took {queue} off"))))
+            }
+            Err(failure) => Err(NotWon::Open(self.unclear(&failure.to_string()))),
         }
     }
 
     /// Working on, after the gate.
-    pub(super) fn swap_behind_gate(&self, gate: &EventId) -> Result<Option<EventId>, End> {
+    fn swap_behind_gate(&self, gate: &EventId) -> Result<Option<EventId>, NotWon> {
         let labels = &self.claims.settings.labels;
         let swap = Swap {
             add: vec![labels.working.clone()],
@@ -71,56 +93,31 @@ impl Attempt<'_> {
             signature: Some(self.nonce.clone()),
         };
         match self.claims.tracker.swap(self.key, &swap) {
-            Ok(Swapped::Done(mark)) => self.mark(mark, Some(gate)),
-            Ok(Swapped::Unconfirmed(why)) => Err(End::Open(self.unclear(&why))),
-            Ok(Swapped::Changed(why)) => Err(self.undo_gate(gate, Error::new(Kind::Lost, self.lost(&why)))),
+            Ok(Swapped::Done(mark)) => self.working_event(mark, Some(gate)),
+            Ok(Swapped::Unconfirmed(why)) => Err(NotWon::Open(self.unclear(&why))),
+            Ok(Swapped::Changed(why)) => {
+                Err(self.undo_gate(gate, Error::new(Kind::Lost, format!("{} was not won: {why}", self.key))))
+            }
             Err(failure) => Err(self.undo_gate(gate, failure.into())),
         }
     }
 
-    /// Is the ticket where somebody else put it?
-    fn went_on(&self) -> bool {
-        let labels = &self.claims.settings.labels;
-        self.now().is_ok_and(|now| now.closed || labels.managed().iter().any(|label| now.has(label)))
-    }
-
-    /// A person queued the ticket again between our gate and our working label: that
-    /// person is right, and our label goes.
-    pub(super) fn queued_over(&self, events: &[TicketEvent], gate: Option<&EventId>) -> End {
-        let why = "somebody queued it again meanwhile";
-        let labels = &self.claims.settings.labels;
-        let ours = gate.and_then(|gate| queued_over(events, &labels.queue, &labels.working, gate));
-        let Some(mark) = ours else { return End::Open(self.unclear(why)) };
-        let expect = Expect { mark: Some((labels.working.clone(), mark)), ..Expect::default() };
-        let swap = Swap { remove: vec![labels.working.clone()], expect, ..Swap::default() };
-        match self.claims.tracker.swap(self.key, &swap) {
-            Ok(Swapped::Done(_) | Swapped::Changed(_)) => End::Lost(why.to_owned()),
-            _ => End::Open(self.unclear(why)),
-        }
-    }
-
     /// Puts the queue label back, if nobody touched it since.
-    fn undo_gate(&self, gate: &EventId, error: Error) -> End {
+    fn undo_gate(&self, gate: &EventId, error: Error) -> NotWon {
         let labels = &self.claims.settings.labels;
-        let Ok(events) = self.claims.tracker.events(self.key) else { return End::Open(error) };
+        let Ok(events) = self.claims.tracker.events(self.key) else { return NotWon::Open(error) };
         if !arbitrate::may_undo(&events, &labels.queue, &labels.working, gate) {
             // Somebody else's turn: then nothing of ours is on it. Otherwise nobody may put it back by himself.
-            return if self.went_on() { End::Undone(error) } else { End::Open(error) };
+            return if self.went_on() { NotWon::Undone(error) } else { NotWon::Open(error) };
         }
-        let [_, others @ ..] = labels.managed();
-        let swap = Swap {
-            add: vec![labels.queue.clone()],
-            expect: Expect { lacks: others.map(str::to_owned).to_vec(), ..Expect::default() },
-            ..Swap::default()
-        };
-        match self.claims.tracker.swap(self.key, &swap) {
-            Ok(Swapped::Done(_)) => End::Undone(error),
-            _ => End::Open(error),
+        match undo::queue_back(self.claims, self.key) {
+            Ok(Swapped::Done(_)) => NotWon::Undone(error),
+            _ => NotWon::Open(error),
         }
     }
 
     /// Writes a marker and waits until the comments say whose is the lowest.
-    pub(super) fn lead_comments(&self) -> Result<(), End> {
+    fn lead_comments(&self) -> Result<(), NotWon> {
         let tracker = &self.claims.tracker;
         let host = self.claims.settings.host.split_whitespace().collect::<Vec<_>>().join("-");
         let host = if host.is_empty() { "?".to_owned() } else { host };
@@ -128,7 +125,7 @@ impl Attempt<'_> {
         if let Err(failure) = tracker.comment(self.key, &marker.body()) {
             let open = failure.may_be_applied();
             let error = Error::from(failure);
-            return Err(if open { End::Open(error) } else { End::Undone(error) });
+            return Err(if open { NotWon::Open(error) } else { NotWon::Undone(error) });
         }
         let found = self.look(|| {
             let order = arbitrate::order(&tracker.comments(self.key)?, self.round.as_ref(), &self.nonce);
@@ -144,46 +141,40 @@ impl Attempt<'_> {
                 let end = if slow {
                     let age = duration::show(age);
                     let message = format!("{}: {host} won it {age} ago and has not taken it since", self.key);
-                    End::Undone(Error::new(Kind::CannotTell, message).hint(
+                    NotWon::Undone(Error::new(Kind::CannotTell, message).hint(
                         "its own reconcile pass heals that; if the machine is gone, delete its comment",
                     ))
                 } else {
-                    End::Lost(format!("{host} was first"))
+                    NotWon::Lost(format!("{host} was first"))
                 };
                 Err(self.void_marker(end))
             }
-            Ok(Some(Order::Missing) | None) => Err(End::Open(self.unclear("its comments do not show ours"))),
-            Err(failure) => Err(End::Open(self.unclear(&failure.to_string()))),
+            Ok(Some(Order::Missing) | None) => {
+                Err(NotWon::Open(self.unclear("its comments do not show ours")))
+            }
+            Err(failure) => Err(NotWon::Open(self.unclear(&failure.to_string()))),
         }
     }
 
     /// Whoever does not work on it must not lead the round.
-    pub(super) fn void_marker(&self, end: End) -> End {
-        if matches!(end, End::Open(_)) {
+    fn void_marker(&self, end: NotWon) -> NotWon {
+        if matches!(end, NotWon::Open(_)) {
             return end;
         }
-        match self.void_own_marker() {
+        match undo::void_markers(self.claims, self.key, &self.nonce) {
             Ok(()) => end,
             // The record stays, so that the next pass makes it void.
-            Err(failure) => End::Open(Error::new(
+            Err(failure) => NotWon::Open(Error::new(
                 Kind::CannotTell,
                 format!("{}: lost, and our marker could not be made void: {failure}", self.key),
             )),
         }
     }
 
-    fn void_own_marker(&self) -> Result<(), crate::tracker::Failure> {
-        let comments = self.claims.tracker.comments(self.key)?;
-        for comment in arbitrate::own_markers(&comments, &self.nonce) {
-            self.claims.tracker.void(self.key, comment, &self.nonce)?;
-        }
-        Ok(())
-    }
-
     /// Creates the ref of the ticket.
-    pub(super) fn take_ref(&self) -> Result<String, End> {
+    fn take_ref(&self) -> Result<(), NotWon> {
         let Some(git) = &self.claims.git else {
-            return Err(End::Undone(Error::config("the arbiter git-ref needs a remote")));
+            return Err(NotWon::Undone(Error::config("the arbiter git-ref needs a remote")));
         };
         let record = json!({
             "key": self.key.as_str(),
@@ -193,28 +184,23 @@ impl Attempt<'_> {
             "at": clock::wall().rfc3339(),
         });
         match git.create(self.key, record.to_string().as_bytes()) {
-            Ok(Pushed::Ours(id)) => Ok(id),
+            Ok(Pushed::Ours(_)) => Ok(()),
             Ok(Pushed::Theirs(_)) => {
-                Err(End::Lost("somebody else has its ref; if nobody does: orion-claim free".into()))
+                Err(NotWon::Lost("somebody else has its ref; if nobody does: orion-claim free".into()))
             }
-            Err(failure) if failure.may_be_applied() => Err(End::Open(self.unclear(&failure.to_string()))),
-            Err(failure) => Err(End::Undone(failure.into())),
+            Err(failure) if failure.may_be_applied() => Err(NotWon::Open(self.unclear(&failure.to_string()))),
+            Err(failure) => Err(NotWon::Undone(failure.into())),
         }
     }
 
     /// Gives the ref back after a swap that did not come.
-    pub(super) fn give_ref_back(&self, id: &str, end: End) -> End {
-        let Some(git) = &self.claims.git else { return end };
-        if matches!(end, End::Open(_)) {
+    fn give_ref_back(&self, end: NotWon) -> NotWon {
+        if matches!(end, NotWon::Open(_)) {
             return end;
         }
-        match git.delete(self.key, id) {
-            Ok(_) => end,
-            Err(failure) => End::Open(Error::from(failure)),
+        match undo::give_ref_back(self.claims, self.key, &self.nonce) {
+            Ok(()) => end,
+            Err(failure) => NotWon::Open(Error::from(failure)),
         }
-    }
-
-    fn lost(&self, why: &str) -> String {
-        format!("{} was not won: {why}", self.key)
     }
 }

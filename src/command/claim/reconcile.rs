@@ -2,8 +2,8 @@
 //! healed; whatever cannot be told is kept and said.
 
 use super::facts::view;
-use super::repair::{Healed, Outcome, failed, forget, heal_key};
-use super::{Call, Claims, attrs, name_of};
+use super::repair::{Healed, Healing, failed, forget, heal_key};
+use super::{ClaimCall, Claims, attrs, name_of};
 use crate::cli::claim::Reconcile;
 use crate::command::store::Judged;
 use crate::error::Error;
@@ -48,16 +48,16 @@ impl From<Trouble> for Error {
 }
 
 /// What a pass came to.
-pub(super) struct Pass {
+pub(super) struct ReconcilePass {
     pub(super) rows: Vec<(Key, Healed)>,
     /// Tickets that could not be read.
     pub(super) broken: Vec<String>,
 }
 
-pub(super) fn reconcile(call: &Call, args: &Reconcile) -> Result<Status, Error> {
+pub(super) fn reconcile(call: &ClaimCall, args: &Reconcile) -> Result<Status, Error> {
     let claims = call.claims()?;
     let pass = pass(&claims, args.dry_run)?;
-    let worth_saying = |healed: &Healed| healed.report || healed.outcome != Outcome::Kept;
+    let worth_saying = |healed: &Healed| healed.report || healed.outcome != Healing::Kept;
     if call.report.json {
         let rows: Vec<Value> = pass.rows.iter().map(|(key, healed)| row(key, healed)).collect();
         let done = pass.rows.iter().filter(|(_, healed)| healed.done()).count();
@@ -81,16 +81,16 @@ pub(super) fn reconcile(call: &Call, args: &Reconcile) -> Result<Status, Error> 
         }
         call.report.note(&format!("{} requests", claims.tracker.requests()));
     }
-    let all_well = pass.rows.iter().all(|(_, healed)| !matches!(healed.outcome, Outcome::Failed(_)));
+    let all_well = pass.rows.iter().all(|(_, healed)| !matches!(healed.outcome, Healing::Failed(_)));
     Ok(if all_well && pass.broken.is_empty() { Exit::Ok } else { Exit::Unavailable }.into())
 }
 
 fn row(key: &Key, healed: &Healed) -> Value {
     let (outcome, error) = match &healed.outcome {
-        Outcome::Kept => ("kept", None),
-        Outcome::Planned => ("planned", None),
-        Outcome::Done => ("done", None),
-        Outcome::Failed(why) => ("failed", Some(why)),
+        Healing::Kept => ("kept", None),
+        Healing::Planned => ("planned", None),
+        Healing::Done => ("done", None),
+        Healing::Failed(why) => ("failed", Some(why)),
     };
     let mut row = json!({
         "key": key.as_str(),
@@ -118,7 +118,7 @@ fn snake(mut text: String, c: char) -> String {
 ///
 /// # Errors
 /// When there is no list, or our own records cannot be read.
-pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<Pass, Trouble> {
+pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<ReconcilePass, Trouble> {
     // Our records first: one that appears later is of a claim that is going on.
     let names = claims.store.names()?;
     let listing = claims.tracker.in_flight()?;
@@ -138,7 +138,7 @@ pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<Pass, Trouble> {
             rows.push((key, healed));
         }
     }
-    Ok(Pass { rows, broken: listing.broken })
+    Ok(ReconcilePass { rows, broken: listing.broken })
 }
 
 /// A ticket that carries the lock.
@@ -152,7 +152,7 @@ fn of_ticket(
     let judged = claims.look_in(recorded, &name);
     let first = view(claims, &ticket.key, &judged, ticket, None)?;
     if first.judgement.action == Action::Keep {
-        return Ok(Healed::of(&first.judgement, Outcome::Kept));
+        return Ok(Healed::of(&first.judgement, Healing::Kept));
     }
     go_on(claims, &ticket.key, &judged, &first.judgement, dry_run)
 }
@@ -176,19 +176,19 @@ fn of_record(claims: &Claims, key: &Key, judged: &Judged, dry_run: bool) -> Resu
             return Ok(Some(if dead && !dry_run {
                 forget(claims, key, &failure).unwrap_or_else(|error| failed(&judgement, &error))
             } else {
-                Healed::of(&judgement, Outcome::Kept)
+                Healed::of(&judgement, Healing::Kept)
             }));
         }
     };
     let first = view(claims, key, judged, &ticket, None)?;
     if first.judgement.action == Action::Keep {
-        return Ok(Some(Healed::of(&first.judgement, Outcome::Kept)));
+        return Ok(Some(Healed::of(&first.judgement, Healing::Kept)));
     }
     go_on(claims, key, judged, &first.judgement, dry_run).map(Some)
 }
 
-fn unread(key: &Key, failure: &Failure) -> crate::verdict::reconcile::Judgement {
-    crate::verdict::reconcile::Judgement {
+fn unread(key: &Key, failure: &Failure) -> crate::verdict::reconcile::TicketVerdict {
+    crate::verdict::reconcile::TicketVerdict {
         action: Action::Keep,
         report: true,
         reason: format!("{key} could not be read: {failure}"),
@@ -200,7 +200,7 @@ fn go_on(
     claims: &Claims,
     key: &Key,
     judged: &Judged,
-    first: &crate::verdict::reconcile::Judgement,
+    first: &crate::verdict::reconcile::TicketVerdict,
     dry_run: bool,
 ) -> Result<Healed, Trouble> {
     if !dry_run {
@@ -215,7 +215,7 @@ fn go_on(
         let events = claims.tracker.events(key)?;
         let view = view(claims, key, judged, &ticket, Some(&events))?;
         let kept = matches!(view.judgement.action, Action::Keep | Action::Look);
-        Ok(Healed::of(&view.judgement, if kept { Outcome::Kept } else { Outcome::Planned }))
+        Ok(Healed::of(&view.judgement, if kept { Healing::Kept } else { Healing::Planned }))
     };
     Ok(look().unwrap_or_else(|failure| failed(first, &failure.into())))
 }

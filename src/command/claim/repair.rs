@@ -3,6 +3,7 @@
 
 use super::facts::{View, boot, view};
 use super::hand_over::{give_ref_back, move_to, swap_to};
+use super::undo;
 use super::{Claims, name_of};
 use crate::error::{Error, Kind};
 use crate::model::claim::{ASIDE, DIED, Deaths, Goal, LOST, Phase};
@@ -10,10 +11,9 @@ use crate::model::name::LockName;
 use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
 use crate::os::event_file;
 use crate::tracker::Failure;
-use crate::verdict::arbitrate;
 use crate::verdict::liveness;
 use crate::verdict::ownership::Right;
-use crate::verdict::reconcile::{Action, Judgement};
+use crate::verdict::reconcile::{Action, TicketVerdict};
 use serde_json::json;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was made of a judgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum Healing {
     /// Nothing was to be done.
     Kept,
     /// It would be done (`--dry-run`).
@@ -39,31 +39,31 @@ pub(super) struct Healed {
     pub(super) action: Action,
     pub(super) report: bool,
     pub(super) reason: String,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Healing,
 }
 
 impl Healed {
-    pub(super) fn of(judgement: &Judgement, outcome: Outcome) -> Self {
+    pub(super) fn of(judgement: &TicketVerdict, outcome: Healing) -> Self {
         Self { action: judgement.action, report: judgement.report, reason: judgement.reason.clone(), outcome }
     }
 
     fn kept(reason: impl Into<String>) -> Self {
-        Self { action: Action::Keep, report: true, reason: reason.into(), outcome: Outcome::Kept }
+        Self { action: Action::Keep, report: true, reason: reason.into(), outcome: Healing::Kept }
     }
 
     /// Was something done?
     pub(super) fn done(&self) -> bool {
-        self.outcome == Outcome::Done
+        self.outcome == Healing::Done
     }
 
     /// For people.
     pub(super) fn line(&self, key: &Key) -> String {
         let what = word(self.action);
         match &self.outcome {
-            Outcome::Kept => format!("{key}: kept: {}", self.reason),
-            Outcome::Planned => format!("{key}: would be {what}: {}", self.reason),
-            Outcome::Done => format!("{key}: {what}: {}", self.reason),
-            Outcome::Failed(why) => format!("{key}: not {what} ({}): {why}", self.reason),
+            Healing::Kept => format!("{key}: kept: {}", self.reason),
+            Healing::Planned => format!("{key}: would be {what}: {}", self.reason),
+            Healing::Done => format!("{key}: {what}: {}", self.reason),
+            Healing::Failed(why) => format!("{key}: not {what} ({}): {why}", self.reason),
         }
     }
 }
@@ -130,19 +130,19 @@ pub(super) fn forget(claims: &Claims, key: &Key, failure: &Failure) -> Result<He
         (liveness::State::Dead, Some(record)) => {
             claims.close(&name, record.token, ASIDE)?;
             let reason = format!("its run ended, and {failure}");
-            Ok(Healed { action: Action::SetAside, report: true, reason, outcome: Outcome::Done })
+            Ok(Healed { action: Action::SetAside, report: true, reason, outcome: Healing::Done })
         }
         _ => Ok(Healed::kept(failure.to_string())),
     }
 }
 
-fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View) -> Result<Outcome, Error> {
+fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View) -> Result<Healing, Error> {
     let end = |word: &str| match &view.record {
         Some(record) => claims.close(name, record.token, word),
         None => Ok(()),
     };
     let swapped = match view.judgement.action {
-        Action::Keep | Action::Look => return Ok(Outcome::Kept),
+        Action::Keep | Action::Look => return Ok(Healing::Kept),
         Action::Unlock => unlock(claims, key, ticket)?,
         Action::UnlockAndMark => {
             let swapped = unlock(claims, key, ticket)?;
@@ -154,22 +154,22 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
         }
         Action::MoveToReady => {
             let goal = view.attrs.handing.as_ref().map_or(Goal::Ready, |handing| handing.to);
-            let swapped = move_to(claims, key, ticket, goal, view.mark.clone())?;
+            let swapped = move_to(claims, key, ticket, goal, view.working_event.clone())?;
             return settle(claims, key, view, swapped, || end(goal.as_str()));
         }
-        Action::FinishHandOver => swap_to(claims, key, ticket, None, view.mark.clone())?,
+        Action::FinishHandOver => swap_to(claims, key, ticket, None, view.working_event.clone())?,
         Action::Requeue | Action::Fail => {
             count_death(claims, name, view)?;
             let goal = if view.judgement.action == Action::Fail { Goal::Failed } else { Goal::Queue };
-            let swapped = move_to(claims, key, ticket, goal, view.mark.clone())?;
+            let swapped = move_to(claims, key, ticket, goal, view.working_event.clone())?;
             return settle(claims, key, view, swapped, || end(DIED));
         }
-        Action::UndoGate => undo_gate(claims, key)?,
+        Action::UndoGate => undo::queue_back(claims, key)?,
         Action::DropIntent => {
             void_marker(claims, key, view)?;
             give_ref_back(claims, key, &view.attrs);
             end(LOST)?;
-            return Ok(Outcome::Done);
+            return Ok(Healing::Done);
         }
         Action::SetAside => {
             if view.attrs.state != Phase::Held {
@@ -177,12 +177,12 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
             }
             give_ref_back(claims, key, &view.attrs);
             end(ASIDE)?;
-            return Ok(Outcome::Done);
+            return Ok(Healing::Done);
         }
         Action::SetCorruptAside => {
             let line = claims.store.set_corrupt_aside(name)?;
             claims.report.warn(&line);
-            return Ok(Outcome::Done);
+            return Ok(Healing::Done);
         }
     };
     settle(claims, key, view, swapped, || end(ASIDE))
@@ -195,7 +195,7 @@ fn settle(
     view: &View,
     swapped: Swapped,
     end: impl FnOnce() -> Result<(), Error>,
-) -> Result<Outcome, Error> {
+) -> Result<Healing, Error> {
     if matches!(swapped, Swapped::Done(_)) {
         give_ref_back(claims, key, &view.attrs);
         end()?;
@@ -203,11 +203,11 @@ fn settle(
     Ok(outcome(swapped))
 }
 
-fn outcome(swapped: Swapped) -> Outcome {
+fn outcome(swapped: Swapped) -> Healing {
     match swapped {
-        Swapped::Done(_) => Outcome::Done,
-        Swapped::Changed(why) => Outcome::Failed(format!("it changed meanwhile: {why}")),
-        Swapped::Unconfirmed(why) => Outcome::Failed(why),
+        Swapped::Done(_) => Healing::Done,
+        Swapped::Changed(why) => Healing::Failed(format!("it changed meanwhile: {why}")),
+        Swapped::Unconfirmed(why) => Healing::Failed(why),
     }
 }
 
@@ -218,13 +218,6 @@ fn unlock(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Failur
     remove.extend(labels.decoration(ticket));
     let expect = Expect { open: Some(false), ..Expect::default() };
     claims.tracker.swap(key, &Swap { remove, expect, ..Swap::default() })
-}
-
-fn undo_gate(claims: &Claims, key: &Key) -> Result<Swapped, Failure> {
-    let labels = &claims.settings.labels;
-    let [_, others @ ..] = labels.managed();
-    let expect = Expect { lacks: others.map(str::to_owned).to_vec(), open: Some(true), ..Expect::default() };
-    claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })
 }
 
 /// Before the ticket is written, so that a kill in between does not forget it; by
@@ -238,7 +231,7 @@ fn count_death(claims: &Claims, name: &LockName, view: &View) -> Result<(), Erro
     let count = view.attrs.deaths_before(&boot, record.token) + 1;
     let deaths = Deaths { boot, count, token: record.token };
     // With the mark, where it was only found: half a write of ours would hide it from the next pass.
-    let mark = view.mark.as_ref().map(|mark| ("mark", json!(mark.0)));
+    let mark = view.working_event.as_ref().map(|mark| ("mark", json!(mark.0)));
     let attrs: Vec<_> = std::iter::once(("deaths", json!(deaths))).chain(mark).collect();
     claims.store.amend(name, &Right::Token(record.token), &[], &attrs).map(drop)
 }
@@ -249,11 +242,7 @@ fn void_marker(claims: &Claims, key: &Key, view: &View) -> Result<(), Failure> {
     if view.attrs.arbiter() != Some(Arbiter::CommentOrder) || view.attrs.nonce.is_empty() {
         return Ok(());
     }
-    let comments = claims.tracker.comments(key)?;
-    for comment in arbitrate::own_markers(&comments, &view.attrs.nonce) {
-        claims.tracker.void(key, comment, &view.attrs.nonce)?;
-    }
-    Ok(())
+    undo::void_markers(claims, key, &view.attrs.nonce)
 }
 
 /// As [`heal`], by the key alone.
@@ -265,9 +254,9 @@ pub(super) fn heal_key(claims: &Claims, key: &Key) -> Result<Healed, Error> {
 }
 
 /// A failed ticket's row: one ticket's failure never stops the pass.
-pub(super) fn failed(judgement: &Judgement, error: &Error) -> Healed {
+pub(super) fn failed(judgement: &TicketVerdict, error: &Error) -> Healed {
     let kind = error.kind();
     let why =
         if kind == Kind::NotOwner { "its record changed meanwhile".to_owned() } else { error.to_string() };
-    Healed::of(judgement, Outcome::Failed(why))
+    Healed::of(judgement, Healing::Failed(why))
 }

@@ -4,8 +4,8 @@
 use super::acquire::say_what_was_interrupted;
 use super::hand_over::{Handed, hand_over};
 use super::heartbeat::Heartbeat;
-use super::win::{Wish, Won, claim};
-use super::{Call, Claims, shim, stage};
+use super::win::{ClaimRequest, Won, claim};
+use super::{ClaimCall, Claims, shim, stage};
 use crate::cli::claim::{Run, Success};
 use crate::command::exec;
 use crate::env;
@@ -28,7 +28,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
+pub(super) fn run(call: ClaimCall, args: Run) -> Result<Status, Error> {
     exec::check(&args.command, "orion-claim run KEY CMD [ARG...]")?;
     let stage = args.stage.as_deref().map(|text| stage::name(text.as_ref())).transpose()?;
     if let Some(status) = shim::unusable(&call.report, &args.command) {
@@ -40,12 +40,12 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
     let system = |error: io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
     signals::hear_of_children().map_err(system)?;
     // What was blocked from the start is blocked again here, and given back to the command.
-    let Call { shared, report, file_size } = call;
+    let ClaimCall { shared, report, file_size } = call;
     drop(file_size);
     let mask = Mask::block(FORWARDED.into_iter().chain([Signal::SIGXFSZ])).map_err(system)?;
     let queue = Queue::new(FORWARDED).map_err(system)?;
     let me = claims.store.me()?;
-    let wish = Wish {
+    let wish = ClaimRequest {
         key: &key,
         name: &name,
         owners: vec![me.clone()],

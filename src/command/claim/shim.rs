@@ -2,7 +2,7 @@
 //! child is ourselves, waits at a gate, and then becomes the command. A gate that
 //! closes instead means that the supervisor is gone: 71, and nothing runs.
 
-use super::Call;
+use super::ClaimCall;
 use crate::cli::claim::SHIM;
 use crate::cli::ending::Shim;
 use crate::command::exec;
@@ -39,7 +39,7 @@ pub(super) fn start(
 }
 
 /// The hidden subcommand; does not return when all goes well.
-pub(super) fn shim(call: Call, args: &Shim) -> Result<Status, Error> {
+pub(super) fn shim(call: ClaimCall, args: &Shim) -> Result<Status, Error> {
     let mask = Mask::parse(&args.mask);
     let (Some(mask), Ok(mut waiting)) = (mask, gate::Waiting::take_over(args.gate, args.answer)) else {
         return Err(Error::usage("this is what 'run' starts; it is not for people")

@@ -1,6 +1,6 @@
 //! `stage`: which actor is on a ticket. The event log proves; the label decorates.
 
-use super::{Call, attrs, right, tell};
+use super::{ClaimCall, attrs, right, tell};
 use crate::cli::claim::Stage as Args;
 use crate::command::store::not_owner;
 use crate::error::{Error, Kind};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-pub(super) fn stage(call: &Call, args: &Args) -> Result<Status, Error> {
+pub(super) fn stage(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let stage = name(&args.name)?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
@@ -35,7 +35,7 @@ pub(super) fn stage(call: &Call, args: &Args) -> Result<Status, Error> {
         expect: Expect {
             has: vec![labels.working.clone()],
             open: Some(true),
-            mark: attrs(&stored.record).mark().map(|mark| (labels.working.clone(), mark)),
+            mark: attrs(&stored.record).working_event().map(|mark| (labels.working.clone(), mark)),
             ..Expect::default()
         },
         signature: None,

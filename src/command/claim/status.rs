@@ -1,7 +1,7 @@
 //! `status`: who holds a ticket, here and on the ticket itself.
 
 use super::facts::view;
-use super::{Call, attrs, tell};
+use super::{ClaimCall, attrs, tell};
 use crate::cli::claim::KeyArg as Args;
 use crate::command::tell as words;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use serde_json::json;
 /// So many of the last events of the log are shown.
 const SHOWN: usize = 10;
 
-pub(super) fn status(call: &Call, args: &Args) -> Result<Status, Error> {
+pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let ticket = claims.tracker.ticket(&key)?;
@@ -51,7 +51,7 @@ pub(super) fn status(call: &Call, args: &Args) -> Result<Status, Error> {
                 "state": attrs.state.as_str(),
                 "via": attrs.via,
                 "arbiter": attrs.arbiter,
-                "mark": attrs.mark,
+                "mark": attrs.working_event,
                 "branch": attrs.branch,
                 "worktree": attrs.worktree,
                 "handing_over_to": attrs.handing.map(|handing| handing.to.as_str()),

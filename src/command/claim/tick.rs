@@ -1,14 +1,14 @@
 //! `tick`: the heartbeat. It renews the record's clock, which proves a restart, and
 //! its silence after a promise is reported; it never frees anything.
 
-use super::{Call, right, tell};
+use super::{ClaimCall, right, tell};
 use crate::cli::claim::Tick as Args;
 use crate::command::store::not_owner;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use serde_json::json;
 
-pub(super) fn tick(call: &Call, args: &Args) -> Result<Status, Error> {
+pub(super) fn tick(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let right = right::of(&args.right, &key)?;

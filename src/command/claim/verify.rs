@@ -1,7 +1,7 @@
 //! `verify`: the line before pushing or writing to a ticket. Is it still ours, here
 //! and on the ticket, and does an owner live?
 
-use super::{Call, attrs, right, tell};
+use super::{ClaimCall, attrs, right, tell};
 use crate::cli::claim::Verify as Args;
 use crate::command::store::not_owner;
 use crate::error::{Error, Kind};
@@ -11,7 +11,7 @@ use crate::model::ticket::Expect;
 use crate::verdict::liveness::State;
 use serde_json::json;
 
-pub(super) fn verify(call: &Call, args: &Args) -> Result<Status, Error> {
+pub(super) fn verify(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let right = right::of(&args.right, &key)?;
@@ -38,7 +38,7 @@ pub(super) fn verify(call: &Call, args: &Args) -> Result<Status, Error> {
     let expect = Expect {
         has: vec![working.clone()],
         open: Some(true),
-        mark: attrs.mark().map(|mark| (working.clone(), mark)),
+        mark: attrs.working_event().map(|mark| (working.clone(), mark)),
         ..Expect::default()
     };
     let events = if expect.mark.is_some() { claims.tracker.events(&key)? } else { Vec::new() };

@@ -4,9 +4,9 @@
 
 use super::next::free;
 use super::reconcile::{Trouble, pass};
-use super::repair::Outcome;
+use super::repair::Healing;
 use super::settings::ClaimSettings;
-use super::{Call, Claims, shim, stage};
+use super::{ClaimCall, Claims, shim, stage};
 use crate::cli::claim::{Success, Watch};
 use crate::command::exec;
 use crate::error::{Error, Kind, reason};
@@ -32,19 +32,19 @@ const SOON: Duration = Duration::from_secs(1);
 const SLOWEST: Duration = Duration::from_secs(900);
 
 /// A run at work.
-struct Running {
+struct WatchedRun {
     key: Key,
     child: Child,
     fd: PidFd,
 }
 
 struct Watcher<'a> {
-    call: &'a Call,
+    call: &'a ClaimCall,
     args: &'a Watch,
     claims: Claims,
     every: Duration,
     max: usize,
-    running: Vec<Running>,
+    running: Vec<WatchedRun>,
     /// What the last pass left to claim.
     queue: VecDeque<Key>,
     /// Tickets that we tried a moment ago, and until when they are left alone.
@@ -56,7 +56,7 @@ struct Watcher<'a> {
     fired: Vec<Key>,
 }
 
-pub(super) fn watch(call: &Call, args: &Watch) -> Result<Status, Error> {
+pub(super) fn watch(call: &ClaimCall, args: &Watch) -> Result<Status, Error> {
     exec::check(&args.command, "orion-claim watch CMD [ARG...]")?;
     if let Some(stage) = &args.stage {
         stage::name(stage.as_ref())?;
@@ -162,7 +162,7 @@ impl Watcher<'_> {
         }
         for (key, healed) in &pass.rows {
             let line = healed.line(key);
-            let worth = healed.report || healed.outcome != Outcome::Kept;
+            let worth = healed.report || healed.outcome != Healing::Kept;
             // Said once: a ticket that another machine holds is no news every minute.
             if worth && self.said.get(key) != Some(&line) {
                 self.event("reconcile", Some(key), line.trim_start_matches(&format!("{key}: ")));
@@ -203,7 +203,7 @@ impl Watcher<'_> {
         }
     }
 
-    fn fire(&self, key: &Key) -> std::io::Result<Running> {
+    fn fire(&self, key: &Key) -> std::io::Result<WatchedRun> {
         let shared = &self.call.shared;
         let mut command = Command::new(shim::OURSELVES);
         command.arg0("orion-claim");
@@ -236,7 +236,7 @@ impl Watcher<'_> {
         // A group of its own: Ctrl-C drains us, and does not end them.
         let child = command.process_group(0).stdin(Stdio::null()).spawn()?;
         let fd = PidFd::open(child.id())?;
-        Ok(Running { key: key.clone(), child, fd })
+        Ok(WatchedRun { key: key.clone(), child, fd })
     }
 
     /// Takes note of runs that have ended.

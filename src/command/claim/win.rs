@@ -2,7 +2,7 @@
 //! then the ticket itself read again. A kill between any two steps leaves a state
 //! that the reconcile pass knows.
 
-use super::facts::uncontested;
+use super::attempt::{ClaimAttempt, NotWon};
 use super::{Claims, attrs, repair};
 use crate::cli::claim::Work;
 use crate::command::store::{Acquired, Judged, Outcome, PulseWish, Request, Terms, event_of};
@@ -12,22 +12,14 @@ use crate::model::arbiter::Arbiter;
 use crate::model::claim::{Attrs, LOST, Phase};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::model::stage::CLAIMED;
-use crate::model::ticket::{EventId, Expect, Key, Swap, Swapped, Ticket};
+use crate::model::ticket::{EventId, Key, Ticket};
 use crate::os::pulse::Pulse;
 use crate::os::random;
-use crate::tracker::Failure;
 use crate::verdict::arbitrate;
 use crate::verdict::liveness::State;
-use crate::verdict::ownership::Right;
-use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// Between two looks, at first.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// What is to be claimed, and for whom.
-pub(super) struct Wish<'a> {
+pub(super) struct ClaimRequest<'a> {
     pub(super) key: &'a Key,
     pub(super) name: &'a LockName,
     /// Whose the claim becomes once it is won. Until then it is this process's, so
@@ -46,32 +38,11 @@ pub(super) struct Won {
     pub(super) pulse: Option<Pulse>,
 }
 
-/// How an attempt ended that did not win.
-pub(super) enum End {
-    /// Somebody else has it, or it left the queue. Nothing of ours is on it.
-    Lost(String),
-    /// It failed, and nothing of ours is on the ticket.
-    Undone(Error),
-    /// It failed, and something of ours may be on the ticket: the record stays.
-    Open(Error),
-}
-
-/// An attempt whose record stands.
-pub(super) struct Attempt<'a> {
-    pub(super) claims: &'a Claims,
-    pub(super) key: &'a Key,
-    pub(super) name: &'a LockName,
-    pub(super) token: u64,
-    pub(super) nonce: String,
-    pub(super) round: Option<EventId>,
-    stage: Option<&'a str>,
-}
-
 /// Claims it, or says why not.
 ///
 /// # Errors
 /// SKIP kinds when somebody else has it or it is not in the queue, UNAVAILABLE kinds when nobody can tell.
-pub(super) fn claim(claims: &Claims, wish: &Wish<'_>) -> Result<Won, Error> {
+pub(super) fn claim(claims: &Claims, wish: &ClaimRequest<'_>) -> Result<Won, Error> {
     let mut ticket = claims.tracker.ticket(wish.key)?;
     if !claims.settings.labels.in_queue(&ticket) && claims.store.look(wish.name).state() == &State::Dead {
         // A dead run of ours may be all that keeps it out of the queue.
@@ -92,7 +63,7 @@ pub(super) fn claim(claims: &Claims, wish: &Wish<'_>) -> Result<Won, Error> {
     for line in &acquired.said {
         claims.report.warn(line);
     }
-    let attempt = Attempt {
+    let attempt = ClaimAttempt {
         claims,
         key: wish.key,
         name: wish.name,
@@ -103,23 +74,23 @@ pub(super) fn claim(claims: &Claims, wish: &Wish<'_>) -> Result<Won, Error> {
     };
     match attempt.decide().and_then(|mark| attempt.keep(mark, &wish.owners)) {
         Ok(attrs) => {
-            attempt.decorate(attrs.mark());
+            attempt.decorate(attrs.working_event());
             Ok(Won { token: attempt.token, attrs, pulse: acquired.pulse })
         }
-        Err(End::Lost(why)) => {
+        Err(NotWon::Lost(why)) => {
             claims.close(wish.name, attempt.token, LOST)?;
             Err(Error::new(Kind::Lost, format!("{} was not won: {why}", wish.key)))
         }
-        Err(End::Undone(error)) => {
+        Err(NotWon::Undone(error)) => {
             claims.close(wish.name, attempt.token, LOST)?;
             Err(error)
         }
-        Err(End::Open(error)) => Err(error),
+        Err(NotWon::Open(error)) => Err(error),
     }
 }
 
 /// A ticket that cannot be claimed now, and who has it if that is known here.
-fn not_queued(claims: &Claims, wish: &Wish<'_>, ticket: &Ticket) -> Error {
+fn not_queued(claims: &Claims, wish: &ClaimRequest<'_>, ticket: &Ticket) -> Error {
     let judged = claims.store.look(wish.name);
     if matches!(judged.state(), State::Live(_)) {
         return held(claims, wish, &judged);
@@ -128,7 +99,7 @@ fn not_queued(claims: &Claims, wish: &Wish<'_>, ticket: &Ticket) -> Error {
     Error::new(Kind::Lost, format!("{} is not in the queue: {why} {}", wish.key, claims.labels_of(ticket)))
 }
 
-fn held(claims: &Claims, wish: &Wish<'_>, judged: &Judged) -> Error {
+fn held(claims: &Claims, wish: &ClaimRequest<'_>, judged: &Judged) -> Error {
     if let Some(record) = judged.record() {
         claims.store.log_turned_away(wish.name, &event_of("refused", wish.name, record));
     }
@@ -155,7 +126,7 @@ fn held(claims: &Claims, wish: &Wish<'_>, judged: &Judged) -> Error {
 /// this machine. What a dead claim left behind is healed first.
 fn take_record(
     claims: &Claims,
-    wish: &Wish<'_>,
+    wish: &ClaimRequest<'_>,
     nonce: &str,
     round: Option<&EventId>,
 ) -> Result<Acquired, Error> {
@@ -192,180 +163,4 @@ fn take_record(
         }
     }
     Err(Error::new(Kind::CannotTell, format!("{}: its record here keeps changing", wish.key)))
-}
-
-impl Attempt<'_> {
-    /// Lets the arbiter decide and swaps the labels. Gives the mark, where the tracker has any.
-    fn decide(&self) -> Result<Option<EventId>, End> {
-        match self.claims.arbiter {
-            Arbiter::LabelGate => {
-                let gate = self.pass_gate()?;
-                self.swap_behind_gate(&gate)
-            }
-            Arbiter::CommentOrder => {
-                self.lead_comments()?;
-                self.swap().map_err(|end| self.void_marker(end))
-            }
-            Arbiter::GitRef => {
-                let id = self.take_ref()?;
-                self.swap().map_err(|end| self.give_ref_back(&id, end))
-            }
-            Arbiter::Guard | Arbiter::None => self.swap(),
-        }
-    }
-
-    /// Queue off and working on, in one write where the tracker has one.
-    fn swap(&self) -> Result<Option<EventId>, End> {
-        let labels = &self.claims.settings.labels;
-        let [queue, working, rest @ ..] = labels.managed();
-        let mut add = vec![working.to_owned()];
-        if self.claims.tracker.can().conditional {
-            // The same write: it cannot fail on its own.
-            add.extend(self.decoration());
-        }
-        let swap = Swap {
-            add,
-            remove: vec![queue.to_owned()],
-            expect: Expect {
-                has: vec![queue.to_owned()],
-                lacks: std::iter::once(working).chain(rest).map(str::to_owned).collect(),
-                open: Some(true),
-                mark: None,
-            },
-            signature: Some(self.nonce.clone()),
-        };
-        match self.claims.tracker.swap(self.key, &swap) {
-            Ok(Swapped::Done(mark)) => self.mark(mark, self.round.as_ref()),
-            Ok(Swapped::Changed(why)) => Err(End::Lost(why)),
-            Ok(Swapped::Unconfirmed(why)) => Err(End::Open(self.unclear(&why))),
-            Err(failure) => Err(End::Undone(failure.into())),
-        }
-    }
-
-    /// The event by which we put the working label on.
-    pub(super) fn mark(
-        &self,
-        told: Option<EventId>,
-        since: Option<&EventId>,
-    ) -> Result<Option<EventId>, End> {
-        let can = self.claims.tracker.can();
-        if told.is_some() || !can.event_ids {
-            return Ok(told);
-        }
-        let labels = &self.claims.settings.labels;
-        let working = &labels.working;
-        let found = self.look(|| {
-            let events = self.claims.tracker.events(self.key)?;
-            if let Some(id) = arbitrate::signed(&events, working, &self.nonce) {
-                return Ok(Some(Ok(id)));
-            }
-            Ok(match arbitrate::mark(&events, &labels.queue, working, since) {
-                arbitrate::Mark::NotYet => None,
-                arbitrate::Mark::Ours(id) => Some(Ok(id)),
-                arbitrate::Mark::Requeued => Some(match uncontested(self.claims, self.key, &events)? {
-                    Some(id) => Ok(id),
-                    None => Err(self.queued_over(&events, since)),
-                }),
-                arbitrate::Mark::Several(times) => {
-                    Some(Err(End::Open(self.unclear(&format!("{working} was put on {times} times")))))
-                }
-            })
-        });
-        match found {
-            Ok(Some(Ok(id))) => Ok(Some(id)),
-            Ok(Some(Err(end))) => Err(end),
-            Ok(None) => Err(End::Open(self.unclear(&format!("its events do not show {working}")))),
-            Err(failure) => Err(End::Open(self.unclear(&failure.to_string()))),
-        }
-    }
-
-    /// Won: the claim becomes its owner's.
-    fn keep(&self, mark: Option<EventId>, owners: &[ProcessIdentity]) -> Result<Attrs, End> {
-        self.claims.log_stage(self.key, CLAIMED, self.token);
-        if let Some(stage) = self.stage {
-            self.claims.log_stage(self.key, stage, self.token);
-        }
-        let mark = mark.map_or(Value::Null, |id| json!(id.0));
-        let held = [("state", json!(Phase::Held.as_str())), ("mark", mark.clone())];
-        match self.note(&[("owners", json!(owners))], &held) {
-            Ok(Some(mut attrs)) => {
-                attrs.state = Phase::Held;
-                attrs.mark = mark.as_str().map(str::to_owned);
-                Ok(attrs)
-            }
-            Ok(None) => Err(End::Open(self.unclear("its record here was released by somebody"))),
-            Err(error) => Err(End::Open(error)),
-        }
-    }
-
-    /// Writes down how far we came; gives the attrs as they were before.
-    pub(super) fn note(
-        &self,
-        fields: &[(&str, Value)],
-        attrs: &[(&str, Value)],
-    ) -> Result<Option<Attrs>, Error> {
-        let stored = self.claims.store.amend(self.name, &Right::Token(self.token), fields, attrs)?;
-        Ok(stored.map(|stored| self::attrs(&stored.record)))
-    }
-
-    fn decoration(&self) -> Vec<String> {
-        let labels = &self.claims.settings.labels;
-        let host = Some(&self.claims.settings.host).filter(|host| !host.is_empty());
-        let host = host.map(|host| labels.host(host));
-        host.into_iter().chain(self.stage.map(|stage| labels.stage(stage))).collect()
-    }
-
-    /// Host and stage labels. Their failure never fails a claim.
-    fn decorate(&self, mark: Option<EventId>) {
-        let add = self.decoration();
-        if self.claims.tracker.can().conditional || add.is_empty() {
-            return;
-        }
-        let working = &self.claims.settings.labels.working;
-        let expect = Expect {
-            has: vec![working.clone()],
-            mark: mark.map(|id| (working.clone(), id)),
-            ..Expect::default()
-        };
-        let swap = Swap { add, expect, ..Swap::default() };
-        match self.claims.tracker.swap(self.key, &swap) {
-            Ok(Swapped::Done(_)) => {}
-            Ok(Swapped::Changed(why) | Swapped::Unconfirmed(why)) => {
-                self.claims.report.note(&format!("{}: host and stage labels: {why}", self.key));
-            }
-            Err(failure) => {
-                self.claims.report.note(&format!("{}: host and stage labels: {failure}", self.key));
-            }
-        }
-    }
-
-    /// Looks again and again until there is something, for as long as a tracker may take.
-    pub(super) fn look<T>(
-        &self,
-        mut at: impl FnMut() -> Result<Option<T>, Failure>,
-    ) -> Result<Option<T>, Failure> {
-        let end = Instant::now() + self.claims.settings.settle;
-        let mut pause = LOOK;
-        loop {
-            let found = match at() {
-                Err(failure) if failure.is_passing() && Instant::now() < end => None,
-                other => other?,
-            };
-            if found.is_some() || Instant::now() >= end {
-                return Ok(found);
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(5));
-        }
-    }
-
-    pub(super) fn unclear(&self, why: &str) -> Error {
-        Error::new(Kind::CannotTell, format!("{}: cannot tell whether it was won: {why}", self.key))
-            .hint("the next reconcile pass looks again")
-    }
-
-    /// The ticket as it is now.
-    pub(super) fn now(&self) -> Result<Ticket, Failure> {
-        self.claims.tracker.ticket(self.key)
-    }
 }

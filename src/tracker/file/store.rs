@@ -58,7 +58,7 @@ struct Note {
 }
 
 /// Both files as read.
-pub(super) struct State {
+pub(super) struct TicketState {
     pub(super) ticket: Ticket,
     pub(super) history: History,
     file: TicketFile,
@@ -95,7 +95,7 @@ fn broken(paths: &Paths, why: &str) -> Failure {
 }
 
 /// Reads both files without the guard.
-pub(super) fn read(paths: &Paths, key: &Key) -> Result<State, Failure> {
+pub(super) fn read(paths: &Paths, key: &Key) -> Result<TicketState, Failure> {
     let content = content(paths, key)?;
     let history = match plain_file::read(&paths.history, HISTORY_CAP) {
         Ok(content) => History::parse(&content.bytes),
@@ -105,12 +105,12 @@ pub(super) fn read(paths: &Paths, key: &Key) -> Result<State, Failure> {
     let file = TicketFile::parse(&content.bytes).map_err(|why| broken(paths, &why))?;
     let ticket =
         file.ticket(key, &paths.ticket, revision(content.stamp)).map_err(|why| broken(paths, &why))?;
-    Ok(State { ticket, history, file, stamp: content.stamp, mode: content.mode })
+    Ok(TicketState { ticket, history, file, stamp: content.stamp, mode: content.mode })
 }
 
 /// A ticket and its events in agreement: what a person did with an editor is
 /// written down first.
-pub(super) fn read_explained(paths: &Paths, key: &Key) -> Result<State, Failure> {
+pub(super) fn read_explained(paths: &Paths, key: &Key) -> Result<TicketState, Failure> {
     let state = read(paths, key)?;
     if state.history.missing(&state.ticket.labels, state.ticket.closed).is_empty() {
         return Ok(state);
@@ -123,7 +123,7 @@ pub(super) fn read_explained(paths: &Paths, key: &Key) -> Result<State, Failure>
 pub(super) struct Guarded<'a> {
     paths: &'a Paths,
     guard: File,
-    pub(super) state: State,
+    pub(super) state: TicketState,
     /// A terminal must not stop us in the middle of a change.
     _stops: Blocked,
 }
@@ -146,7 +146,7 @@ impl<'a> Guarded<'a> {
         })?;
         finish_note(paths, key, &guard)?;
         let mut guarded = Self { paths, guard, state: read(paths, key)?, _stops: stops };
-        let State { ticket, history, .. } = &guarded.state;
+        let TicketState { ticket, history, .. } = &guarded.state;
         let missing = history.missing(&ticket.labels, ticket.closed);
         if !missing.is_empty() {
             let lines = history.lines_for(&missing, clock::wall(), EDIT);
@@ -252,7 +252,7 @@ fn finish_note(paths: &Paths, key: &Key, guard: &File) -> Result<(), Failure> {
     plain_file::overwrite(guard, b"").map_err(failed)
 }
 
-fn apply(paths: &Paths, state: &mut State, note: &Note) -> Result<(), Failure> {
+fn apply(paths: &Paths, state: &mut TicketState, note: &Note) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::local(&format!("cannot write {}", name(&paths.ticket)), &error);
     // A person may have saved since we read; theirs is then the base of ours.
     if plain_file::stamp(&paths.ticket).map_err(failed)? != state.stamp {

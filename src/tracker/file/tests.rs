@@ -156,7 +156,7 @@ fn what_is_not_there_is_an_error_and_leaves_nothing_behind() {
 
 #[test]
 fn a_write_cut_short_is_finished_by_the_next_or_was_never_begun() {
-    // TicketChange a writer leaves that is killed after each of its steps.
+    // What a writer leaves that is killed after each of its steps.
     let steps = [
         "a torn note",
         "the note",

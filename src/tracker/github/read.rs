@@ -1,4 +1,4 @@
-//! TicketChange GitHub shows: issues, their events and comments, all pages.
+//! What GitHub shows: issues, their events and comments, all pages.
 
 use super::GitHub;
 use crate::model::ticket::{Comment, EventId, Key, Ticket, TicketChange, TicketEvent};

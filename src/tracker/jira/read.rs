@@ -1,4 +1,4 @@
-//! TicketChange Jira shows: tickets by search and by themselves, changelog, comments.
+//! What Jira shows: tickets by search and by themselves, changelog, comments.
 
 use super::Jira;
 use crate::error::escape;
@@ -94,7 +94,7 @@ impl Jira {
     }
 
     /// From the changelog: one entry may take labels off and put others on, and
-    /// gives all of them its id. TicketChange a ticket was made with is not in it.
+    /// gives all of them its id. What a ticket was made with is not in it.
     pub(super) fn read_events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure> {
         let mut histories = Vec::new();
         if self.cloud {

@@ -1,0 +1,35 @@
+//! Taking back what a claim put on the tracker before it was won, or after it was over:
+//! the queue label it took off, the marker it wrote, the ref it made. Used by the claim
+//! itself and by the pass that heals after it.
+
+use super::{Claims, facts};
+use crate::model::ticket::{Expect, Key, Swap, Swapped};
+use crate::tracker::Failure;
+use crate::verdict::arbitrate;
+
+/// Puts the queue label back on an open ticket that has none of our labels. The caller has
+/// proved that the gate was its own.
+pub(super) fn queue_back(claims: &Claims, key: &Key) -> Result<Swapped, Failure> {
+    let labels = &claims.settings.labels;
+    let [_, others @ ..] = labels.managed();
+    let expect = Expect { lacks: others.map(str::to_owned).to_vec(), open: Some(true), ..Expect::default() };
+    claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })
+}
+
+/// Makes the markers of this nonce void: who does not work on a ticket must not lead its round.
+pub(super) fn void_markers(claims: &Claims, key: &Key, nonce: &str) -> Result<(), Failure> {
+    let comments = claims.tracker.comments(key)?;
+    for comment in arbitrate::own_markers(&comments, nonce) {
+        claims.tracker.void(key, comment, nonce)?;
+    }
+    Ok(())
+}
+
+/// Deletes the ticket's ref while it holds this nonce; nothing to do where refs do not decide.
+pub(super) fn give_ref_back(claims: &Claims, key: &Key, nonce: &str) -> Result<(), Failure> {
+    let Some(git) = &claims.git else { return Ok(()) };
+    match facts::own_ref(claims, key, nonce)? {
+        Some(id) => git.delete(key, &id).map(drop),
+        None => Ok(()),
+    }
+}
