@@ -164,7 +164,7 @@ fn every_tool_has_its_three_files() {
         for file in [format!("{tool}.bash"), format!("_{tool}"), format!("{tool}.fish")] {
             assert!(
                 files().join(&file).is_file(),
-                "completions/{file} is missing: add {tool} to src/cli/completions"
+                "completions/{file} is missing: add {tool} to tests/completions_writer"
             );
         }
     }

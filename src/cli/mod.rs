@@ -2,7 +2,9 @@
 //! share. Parsing never touches the world.
 
 pub(crate) mod claim;
+// Serves tests and releases only, but has to see the crate-private clap types.
 #[cfg(test)]
+#[path = "../../tests/completions_writer/mod.rs"]
 mod completions;
 pub(crate) mod ending;
 pub(crate) mod lease;

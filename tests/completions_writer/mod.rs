@@ -1,6 +1,6 @@
 //! Completions for bash, zsh and fish, written from the clap tree. They are
 //! committed in `completions/`; here they are compared, or with
-//! `ORION_REGENERATE=1` in the environment written anew.
+//! `ORION_REGENERATE=1` in the environment written anew. This is a module of `src/cli`, for tests only.
 
 mod bash;
 mod fish;
@@ -14,7 +14,6 @@ fn tools() -> Vec<Command> {
     let mut tools = vec![
         super::lock::Lock::command(),
         super::precheck::Precheck::command(),
-        super::reap::Reap::command(),
         super::lease::Lease::command(),
         super::reap::Reap::command(),
         super::claim::Claim::command(),
