@@ -1,18 +1,18 @@
 //! What the tests that run real programs share: a private state directory, a way
 //! to run a tool and see everything it said, processes that cannot outlive a
 //! test, and waiting for facts instead of sleeping.
-#![allow(dead_code, reason = "every test program uses another part of it")]
+#![allow(dead_code, unused_imports, reason = "every test program uses another part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+mod running;
+
+pub(crate) use running::{KillOnDrop, Running};
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    fn of(status: ExitStatus, stdout: &[u8], stderr: &[u8]) -> Self {
+    pub(crate) fn of(status: ExitStatus, stdout: &[u8], stderr: &[u8]) -> Self {
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { code, stdout: text(stdout), stderr: text(stderr) }
@@ -302,131 +302,4 @@ pub(crate) fn names_in(dir: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
-}
-
-/// A child that has said its first line; killed and waited for at the end of the test.
-#[derive(Debug)]
-pub(crate) struct Running {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-    /// Its first line.
-    pub(crate) line: String,
-}
-
-impl Running {
-    /// Starts it with pipes and waits for its first line: the handshake.
-    #[track_caller]
-    pub(crate) fn start(command: &mut Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let stdin = child.stdin.take();
-        let mut running = Self { child, stdin, stdout, line: line.trim_end().to_owned() };
-        if line.is_empty() {
-            let done = running.end();
-            panic!("{command:?} said nothing: {done:?}");
-        }
-        running
-    }
-
-    /// Its pid, which is ours to signal until it was waited for.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Its first line as a number.
-    #[track_caller]
-    pub(crate) fn number(&self) -> u32 {
-        self.line.parse().unwrap_or_else(|_| panic!("not a number: {}", self.line))
-    }
-
-    /// Its next line.
-    #[track_caller]
-    pub(crate) fn next_line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// Writes a line to its stdin.
-    pub(crate) fn tell(&mut self, line: &str) {
-        let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
-        stdin.flush().unwrap();
-    }
-
-    /// Sends it a signal.
-    pub(crate) fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
-    }
-
-    /// Kills it with SIGKILL and waits for it.
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Closes its stdin, and waits for its end.
-    pub(crate) fn end(&mut self) -> Done {
-        drop(self.stdin.take());
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        self.stdout.read_to_end(&mut out).unwrap();
-        self.child.stderr.take().map(|mut stderr| stderr.read_to_end(&mut err).unwrap());
-        let status = self.child.wait().unwrap();
-        Done::of(status, &out, &err)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-/// A process that is not our child, told apart from any other by its pidfd; killed at the end of the test.
-#[derive(Debug)]
-pub(crate) struct KillOnDrop(OwnedFd, u32);
-
-impl KillOnDrop {
-    /// The process that has this number now, which the test must know to be its own.
-    #[track_caller]
-    pub(crate) fn of(pid: u32) -> Self {
-        let raw = Pid::from_raw(pid.cast_signed()).unwrap();
-        let fd = pidfd_open(raw, PidfdFlags::empty()).unwrap_or_else(|error| panic!("pid {pid}: {error}"));
-        Self(fd, pid)
-    }
-
-    /// Its number.
-    pub(crate) fn pid(&self) -> u32 {
-        self.1
-    }
-
-    /// Sends it a signal.
-    pub(crate) fn signal(&self, signal: Signal) {
-        // Already gone is as good.
-        pidfd_send_signal(&self.0, signal).unwrap_or_default();
-    }
-
-    /// Has it ended (a zombie has)?
-    pub(crate) fn ended(&self) -> bool {
-        let mut fds = [rustix::event::PollFd::new(&self.0, rustix::event::PollFlags::IN)];
-        rustix::event::poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
-    }
-
-    /// Kills it and waits until it has ended.
-    #[track_caller]
-    pub(crate) fn kill(&self) {
-        self.signal(Signal::KILL);
-        eventually("the end of a killed process", || self.ended());
-    }
-}
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
 }
