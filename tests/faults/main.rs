@@ -3,8 +3,8 @@
 //! be taken at once, a live holder was never robbed, nothing was called acquired that is not, no token
 //! goes back, and an error leaves no temp file behind.
 //!
-//! The number of points tried is printed. ORION_TORTURE=1 tries them all, else some of each kind, others
-//! every time.
+//! The number of points tried is printed. ORION_TORTURE=1 tries them all, else all of acquire and the same
+//! sample of the others each time.
 
 #[path = "../support/mod.rs"]
 mod support;

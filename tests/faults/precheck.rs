@@ -2,7 +2,7 @@
 
 use crate::points::{Fault, Point, failures, points_in};
 use crate::support::{Done, needs, run};
-use crate::world::{self, Before, World, try_all};
+use crate::world::{self, Before, Extent, World, try_all};
 
 /// What it does in the state directory. It judges in a thread, and strace counts calls by thread: without
 /// the paths the first of each kind would be those of the dynamic loader.
@@ -32,6 +32,7 @@ fn a_precheck_whose_calls_fail_is_never_silent_about_it() {
     for before in [Before::Dead, Before::Live] {
         try_all(
             &format!("precheck over {before:?}, failing at its files"),
+            Extent::Some,
             &failures(&points(before)),
             |fault| {
                 let world = World::new(before);
@@ -40,7 +41,7 @@ fn a_precheck_whose_calls_fail_is_never_silent_about_it() {
             },
         );
         let everywhere = failures(&world::points(before, "orion-precheck", &["sync"]));
-        try_all(&format!("precheck over {before:?}, failing anywhere"), &everywhere, |fault| {
+        try_all(&format!("precheck over {before:?}, failing anywhere"), Extent::Some, &everywhere, |fault| {
             let world = World::new(before);
             let done = run(&mut world.traced(&["-e", &fault.inject()], "orion-precheck", &["sync"]));
             // What the loader says, before there is a program of ours.

@@ -2,7 +2,7 @@
 
 use crate::points::{Fault, failures, kills};
 use crate::support::{Done, needs, run};
-use crate::world::{Before, CODES, HANGS, World, points, try_all};
+use crate::world::{Before, CODES, Extent, HANGS, World, points, try_all};
 
 /// The command says who it is and what the record says, with nothing but builtins of its shell.
 const RUN: [&str; 5] =
@@ -57,8 +57,12 @@ fn everywhere(before: Before) {
         return;
     }
     let points = points(before, "orion-lock", &RUN);
-    try_all(&format!("run over {before:?}, killed"), &kills(&points), |fault| one(fault, before));
-    try_all(&format!("run over {before:?}, failing"), &failures(&points), |fault| one(fault, before));
+    try_all(&format!("run over {before:?}, killed"), Extent::Some, &kills(&points), |fault| {
+        one(fault, before)
+    });
+    try_all(&format!("run over {before:?}, failing"), Extent::Some, &failures(&points), |fault| {
+        one(fault, before)
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::points::{Fault, failures, kills, points_in};
 use crate::support::{needs, run};
-use crate::world::{Before, CODES, HANGS, World, points, try_all};
+use crate::world::{Before, CODES, Extent, HANGS, World, points, try_all};
 
 const TREE: [&str; 6] = ["run", "--tree", "sync", "sh", "-c", "echo ran"];
 
@@ -36,8 +36,12 @@ fn a_tree_killed_or_failing_anywhere_leaves_the_lock_free() {
     }
     for before in [Before::Dead, Before::Live] {
         let points = points(before, "orion-lock", &TREE);
-        try_all(&format!("tree over {before:?}, killed"), &kills(&points), |fault| one(fault, before));
-        try_all(&format!("tree over {before:?}, failing"), &failures(&points), |fault| one(fault, before));
+        try_all(&format!("tree over {before:?}, killed"), Extent::Some, &kills(&points), |fault| {
+            one(fault, before)
+        });
+        try_all(&format!("tree over {before:?}, failing"), Extent::Some, &failures(&points), |fault| {
+            one(fault, before)
+        });
     }
 }
 
@@ -78,7 +82,7 @@ fn a_shim_killed_or_failing_anywhere_runs_nothing_unless_let_go() {
             assert!(!done.stderr.contains("a bug"), "{what}: {done:?}");
             world.was_hit()
         };
-        try_all(&format!("shim at {gate}, killed"), &kills(&points), one);
-        try_all(&format!("shim at {gate}, failing"), &failures(&points), one);
+        try_all(&format!("shim at {gate}, killed"), Extent::Some, &kills(&points), one);
+        try_all(&format!("shim at {gate}, failing"), Extent::Some, &failures(&points), one);
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::points::{Fault, Point, points_in};
 use crate::support::{self, Running, Tool, bin, run};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the lock looks like before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,14 +103,31 @@ pub(crate) fn points(before: Before, program: &str, args: &[&str]) -> Vec<Point>
 /// So many of each kind in the quick form.
 const QUICK: usize = 24;
 
-/// Tries `work` on every fault (or on some, evenly spread), on a few threads, and says how many; `work` says
-/// whether the fault happened.
-pub(crate) fn try_all(what: &str, all: &[Fault], work: impl Fn(&Fault) -> bool + Sync) {
-    let torture = std::env::var_os("ORION_TORTURE").is_some();
-    let step = if torture { 1 } else { all.len().div_ceil(QUICK) };
-    // Others on every run of the suite, so that all are seen over time.
-    let start = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_micros());
-    let chosen: Vec<&Fault> = all.iter().skip(start as usize % step).step_by(step).collect();
+/// How many of the faults are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Every one, always.
+    All,
+    /// The same ones each time, evenly spread and every kind of call among them; all with ORION_TORTURE.
+    Some,
+}
+
+impl Extent {
+    fn choose(self, all: &[Fault]) -> Vec<&Fault> {
+        if self == Self::All || std::env::var_os("ORION_TORTURE").is_some() {
+            return all.iter().collect();
+        }
+        let step = all.len().div_ceil(QUICK);
+        let mut calls = BTreeSet::new();
+        let chosen =
+            all.iter().enumerate().filter(|(at, fault)| calls.insert(&fault.point.call) || at % step == 0);
+        chosen.map(|(_, fault)| fault).collect()
+    }
+}
+
+/// Tries `work` on the faults, on a few threads, and says how many; `work` says whether the fault happened.
+pub(crate) fn try_all(what: &str, extent: Extent, all: &[Fault], work: impl Fn(&Fault) -> bool + Sync) {
+    let chosen = extent.choose(all);
     let next = AtomicUsize::new(0);
     let (hits, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
