@@ -2,7 +2,7 @@
 //! and that keep finished runs from looking alive.
 //!
 //! facts → verdict → action. `os`, `runner` and `tracker` gather facts and act;
-//! `verdict` decides and is pure; only `command` holds both. `tests/layers.rs`
+//! `verdict` decides and is pure; only `command` holds both. `tests/layers`
 //! holds the arrows.
 
 pub(crate) mod cli;
