@@ -21,7 +21,10 @@ bench_lease() {
     local waiter=$!
     holders+=("$waiter")
     local tasks=("/proc/$waiter/task/"*)
-    until ((${#tasks[@]} > 1)); do sleep 0.05; tasks=("/proc/$waiter/task/"*); done
+    until ((${#tasks[@]} > 1)); do
+        sleep 0.05
+        tasks=("/proc/$waiter/task/"*)
+    done
     awk '/VmHWM/ { printf "| peak memory, `orion-lease run -w` that waits | %d KiB | |\n", $2 }' "/proc/$waiter/status"
 }
 bench_lease

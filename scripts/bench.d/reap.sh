@@ -6,7 +6,10 @@
 bench_reap() {
     command -v tmux >/dev/null || return 0
     local socket=$state/tmux n pane pid stat
-    (unset TMUX; tmux -f /dev/null -S "$socket" new-session -d -s bench cat)
+    (
+        unset TMUX
+        tmux -f /dev/null -S "$socket" new-session -d -s bench cat
+    )
     for ((n = 1; n < 200; n++)); do echo 'new-window -d -t =bench: cat'; done >"$state/panes"
     tmux -S "$socket" source-file "$state/panes"
     tmux -S "$socket" list-panes -a -F '#{pane_id} #{pane_pid}' | while read -r pane pid; do

@@ -13,7 +13,10 @@ SERVER
     start server 'orion-lease run $STORE server'
     type 75 'orion-lease run $STORE echo second'
     say "After a second of silence (five minutes, if not said otherwise) it is called stuck, and still has the role."
-    until orion-lease probe --stuck-after 1s "$STORE" >/dev/null 2>&1; (($? == 76)); do sleep 0.1; done
+    until
+        orion-lease probe --stuck-after 1s "$STORE" >/dev/null 2>&1
+        (($? == 76))
+    do sleep 0.1; done
     type 76 'orion-lease probe --stuck-after 1s $STORE'
     type 0 'orion-lease run --takeover stuck --stuck-after 1s $STORE echo "mine now"'
     says "mine now"
