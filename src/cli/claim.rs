@@ -1,6 +1,6 @@
 //! What can be typed to `orion-claim`.
 
-use super::ending::Shim;
+use super::shared::ShimArgs;
 use super::{HELP, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -31,19 +31,19 @@ Never remove the working label from a ticket a run still holds: the label is the
     disable_help_subcommand = true,
     arg_required_else_help = true
 )]
-pub(crate) struct Claim {
+pub(crate) struct ClaimArgs {
     #[command(flatten)]
-    pub(crate) shared: Shared,
+    pub(crate) shared: ClaimShared,
     /// Show the settings in force and where each came from
     #[arg(long)]
     pub(crate) print_config: bool,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<ClaimCommand>,
 }
 
 /// Options that every subcommand takes.
 #[derive(Args, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ClaimShared {
     /// file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) tracker: Option<String>,
@@ -75,36 +75,36 @@ pub(crate) const SHIM: &str = "run-shim";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum ClaimCommand {
     /// Labels, rights, arbiter, directories: create what is missing, or only report
-    Init(Init),
+    Init(ClaimInit),
     /// The next ticket that may be claimed (75: none)
     Next,
     /// Claim a ticket for a process that lives on
-    Acquire(Acquire),
+    Acquire(ClaimAcquire),
     /// Claim a ticket, run the command, hand over by its exit status
-    Run(Run),
+    Run(ClaimRun),
     /// The heartbeat: work passed here
-    Tick(Tick),
+    Tick(ClaimTick),
     /// Say which actor is on it
-    Stage(Stage),
+    Stage(ClaimStage),
     /// Is the ticket still mine? The line before pushing or writing to it
-    Verify(Verify),
+    Verify(ClaimVerify),
     /// Hand a ticket over
-    Release(Release),
+    Release(ClaimRelease),
     /// Tickets in the queue and in flight
     List,
     /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
     Status(KeyArg),
     /// One pass over everything in flight: heal what a dead run left
-    Reconcile(Reconcile),
+    Reconcile(ClaimReconcile),
     /// Passes until stopped: reconcile, claim, fire
-    Watch(Watch),
+    Watch(ClaimWatch),
     /// For a person who knows that nobody works on it any more
-    Free(Free),
+    Free(ClaimFree),
     /// What `run` starts in the command's place; waits for its record, then becomes the command
     #[command(name = SHIM, hide = true)]
-    Shim(Shim),
+    Shim(ShimArgs),
 }
 
 /// `status`
@@ -117,7 +117,7 @@ pub(crate) struct KeyArg {
 
 /// `init`
 #[derive(Args, Debug)]
-pub(crate) struct Init {
+pub(crate) struct ClaimInit {
     /// Only report
     #[arg(long)]
     pub(crate) check: bool,
@@ -125,7 +125,7 @@ pub(crate) struct Init {
 
 /// Where the work on a ticket is.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Work {
+pub(crate) struct ClaimWork {
     /// The branch of this work, for whoever must resume it
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
@@ -136,7 +136,7 @@ pub(crate) struct Work {
 
 /// `acquire`
 #[derive(Args, Debug)]
-pub(crate) struct Acquire {
+pub(crate) struct ClaimAcquire {
     /// The owner: a caller of this command, by pid ($$) or by unique name
     #[arg(long, value_name = "WHO", conflicts_with = "for_pid")]
     pub(crate) owner: Option<String>,
@@ -150,7 +150,7 @@ pub(crate) struct Acquire {
     #[arg(long)]
     pub(crate) print_token: bool,
     #[command(flatten)]
-    pub(crate) work: Work,
+    pub(crate) work: ClaimWork,
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
@@ -165,7 +165,7 @@ pub(crate) enum Success {
 
 /// `run`
 #[derive(Args, Debug)]
-pub(crate) struct Run {
+pub(crate) struct ClaimRun {
     /// The actor that begins, for the stage label
     #[arg(long, value_name = "NAME")]
     pub(crate) stage: Option<String>,
@@ -176,7 +176,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
     #[command(flatten)]
-    pub(crate) work: Work,
+    pub(crate) work: ClaimWork,
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
@@ -187,7 +187,7 @@ pub(crate) struct Run {
 
 /// Whose claim it is.
 #[derive(Args, Debug)]
-pub(crate) struct Right {
+pub(crate) struct ClaimRight {
     /// The token; default: ORION_CLAIM_TOKEN
     #[arg(long, value_name = "N", conflicts_with = "owner")]
     pub(crate) token: Option<u64>,
@@ -198,9 +198,9 @@ pub(crate) struct Right {
 
 /// `tick`
 #[derive(Args, Debug)]
-pub(crate) struct Tick {
+pub(crate) struct ClaimTick {
     #[command(flatten)]
-    pub(crate) right: Right,
+    pub(crate) right: ClaimRight,
     /// The promise: the next one comes within that time
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) every: Option<Duration>,
@@ -211,11 +211,11 @@ pub(crate) struct Tick {
 
 /// `stage`
 #[derive(Args, Debug)]
-pub(crate) struct Stage {
+pub(crate) struct ClaimStage {
     #[command(flatten)]
-    pub(crate) right: Right,
+    pub(crate) right: ClaimRight,
     #[command(flatten)]
-    pub(crate) work: Work,
+    pub(crate) work: ClaimWork,
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
@@ -226,9 +226,9 @@ pub(crate) struct Stage {
 
 /// `verify`
 #[derive(Args, Debug)]
-pub(crate) struct Verify {
+pub(crate) struct ClaimVerify {
     #[command(flatten)]
-    pub(crate) right: Right,
+    pub(crate) right: ClaimRight,
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
@@ -245,7 +245,7 @@ pub(crate) enum To {
 
 /// `release`
 #[derive(Args, Debug)]
-pub(crate) struct Release {
+pub(crate) struct ClaimRelease {
     /// Where the ticket goes
     #[arg(long, value_name = "WHERE")]
     pub(crate) to: To,
@@ -262,7 +262,7 @@ pub(crate) struct Release {
 
 /// `reconcile`
 #[derive(Args, Debug)]
-pub(crate) struct Reconcile {
+pub(crate) struct ClaimReconcile {
     /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -270,7 +270,7 @@ pub(crate) struct Reconcile {
 
 /// `watch`
 #[derive(Args, Debug)]
-pub(crate) struct Watch {
+pub(crate) struct ClaimWatch {
     /// Time between two passes (default 60s)
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) every: Option<Duration>,
@@ -293,7 +293,7 @@ pub(crate) struct Watch {
 
 /// `free`
 #[derive(Args, Debug)]
-pub(crate) struct Free {
+pub(crate) struct ClaimFree {
     /// The machine that the ticket's host label names
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,

@@ -1,6 +1,6 @@
 //! What can be typed to `orion-lease`.
 
-use super::lock::{Busy, Wait};
+use super::shared::{Busy, Wait};
 use super::{HELP, duration};
 use crate::exit::{Exit, table};
 use crate::model::lease::{BECOME, GUARDIAN};
@@ -45,16 +45,16 @@ const EXITS: [Exit; 11] = [
     subcommand_required = true,
     arg_required_else_help = true
 )]
-pub(crate) struct Lease {
+pub(crate) struct LeaseArgs {
     #[command(flatten)]
-    pub(crate) shared: Shared,
+    pub(crate) shared: LeaseShared,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: LeaseCommand,
 }
 
 /// Options that every subcommand takes.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LeaseShared {
     /// Print one JSON object
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -68,17 +68,17 @@ pub(crate) struct Shared {
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum LeaseCommand {
     /// Print the lock file of a store
-    Path(Store),
+    Path(LeaseStore),
     /// Take the role and run the command under it
-    Run(Run),
+    Run(LeaseRun),
     /// Who serves it (0 free, 75 held, 76 stuck, 69 cannot tell)
-    Probe(Probe),
+    Probe(LeaseProbe),
     /// The work passed here; from the holder or its command only
-    Tick(Store),
+    Tick(LeaseStore),
     /// End a stuck holder and leave the role free
-    Takeover(Takeover),
+    Takeover(LeaseTakeover),
     #[command(name = GUARDIAN, hide = true)]
     Guardian(Guardian),
     #[command(name = BECOME, hide = true)]
@@ -87,7 +87,7 @@ pub(crate) enum Command {
 
 /// `path`, `tick`
 #[derive(Args, Debug)]
-pub(crate) struct Store {
+pub(crate) struct LeaseStore {
     /// The store: a file, existing or not, in an existing directory
     #[arg(value_name = "STORE")]
     pub(crate) store: PathBuf,
@@ -95,7 +95,7 @@ pub(crate) struct Store {
 
 /// When a holder that has ticked is called stuck.
 #[derive(Args, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct LeasePatience {
     /// Call a holder that has ticked stuck after so much silence, in time awake
     #[arg(long, value_name = "DUR", value_parser = duration, default_value = "5m")]
     pub(crate) stuck_after: Duration,
@@ -103,7 +103,7 @@ pub(crate) struct Patience {
 
 /// `run`
 #[derive(Args, Debug)]
-pub(crate) struct Run {
+pub(crate) struct LeaseRun {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DUR", value_parser = duration, requires = "takeover")]
     pub(crate) kill_after: Option<Duration>,
     #[command(flatten)]
-    pub(crate) patience: Patience,
+    pub(crate) patience: LeasePatience,
     /// The file whose time and size are the build's, instead of the command's own
     #[arg(long, value_name = "FILE")]
     pub(crate) build_file: Option<PathBuf>,
@@ -146,12 +146,12 @@ pub(crate) enum When {
 
 /// `probe`
 #[derive(Args, Debug)]
-pub(crate) struct Probe {
+pub(crate) struct LeaseProbe {
     /// Answer as a health check: 0 serving, 76 stuck, 69 nobody
     #[arg(long)]
     pub(crate) up: bool,
     #[command(flatten)]
-    pub(crate) patience: Patience,
+    pub(crate) patience: LeasePatience,
     /// The store
     #[arg(value_name = "STORE")]
     pub(crate) store: PathBuf,
@@ -159,7 +159,7 @@ pub(crate) struct Probe {
 
 /// `takeover`
 #[derive(Args, Debug)]
-pub(crate) struct Takeover {
+pub(crate) struct LeaseTakeover {
     /// Wait that long for the holder to end once it was asked
     #[arg(short, long, value_name = "DUR", value_parser = duration, default_value = "30s")]
     pub(crate) wait: Duration,
@@ -167,7 +167,7 @@ pub(crate) struct Takeover {
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
     #[command(flatten)]
-    pub(crate) patience: Patience,
+    pub(crate) patience: LeasePatience,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

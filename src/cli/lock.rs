@@ -1,6 +1,7 @@
 //! What can be typed to `orion-lock`.
 
-use super::ending::{Break, Hold, Limits, Shim, Stop, Tick};
+use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
+use super::shared::{Busy, Patience, ShimArgs, Wait, patience};
 use super::{HELP, Lazy, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand};
@@ -31,14 +32,14 @@ Examples:
 )]
 pub(crate) struct Lock {
     #[command(flatten)]
-    pub(crate) shared: Shared,
+    pub(crate) shared: LockShared,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: LockCommand,
 }
 
 /// Options that every subcommand takes.
 #[derive(Args, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LockShared {
     /// State directory, instead of the one 'where' names
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -58,51 +59,51 @@ pub(crate) const SHIM: &str = "tree-shim";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum LockCommand {
     /// Take the lock and become the command; the lock ends with it
-    Run(Lazy<Run>),
+    Run(Lazy<LockRun>),
     /// Take the lock for a process that lives on
-    Acquire(Lazy<Acquire>),
+    Acquire(Lazy<LockAcquire>),
     /// Give it back
-    Release(Lazy<Release>),
+    Release(Lazy<LockRelease>),
     /// Is it still mine, and does an owner live? The line before writing results
-    Verify(Lazy<Verify>),
+    Verify(Lazy<LockVerify>),
     /// Say that work passed here; with --every, that it will again
-    Tick(Lazy<Tick>),
+    Tick(Lazy<LockTick>),
     /// Who holds it (0 free, 75 held, 76 stuck, 69 cannot tell)
-    Status(Lazy<Status>),
+    Status(Lazy<LockStatus>),
     /// Wait until it is free, without taking it
-    Wait(Lazy<UntilFree>),
+    Wait(Lazy<LockWait>),
     /// Every lock, one row each
-    List(Lazy<List>),
+    List(Lazy<LockList>),
     /// Keep it by hand until Ctrl-C
-    Hold(Lazy<Hold>),
+    Hold(Lazy<LockHold>),
     /// End the holder; free nothing
-    Stop(Lazy<Stop>),
+    Stop(Lazy<LockStop>),
     /// Free it by hand when nobody can tell whether its owner lives
-    Break(Lazy<Break>),
+    Break(Lazy<LockBreak>),
     /// What happened, and why a run was skipped
-    Log(Lazy<Log>),
+    Log(Lazy<LockLog>),
     /// Which directory, and why that one
-    Where(Lazy<Where>),
+    Where(Lazy<LockWhere>),
     /// Try all of it here, as this user; once from cron, too
     Doctor,
     /// About a subcommand, or 'exit-codes'
-    Help(Lazy<Help>),
+    Help(Lazy<LockHelp>),
     /// What `run --tree` starts in the command's place; waits for its record, then becomes the command
     #[command(name = SHIM, hide = true)]
-    Shim(Lazy<Shim>),
+    Shim(Lazy<ShimArgs>),
 }
 
 /// `run`
 #[derive(Args, Debug)]
-pub(crate) struct Run {
+pub(crate) struct LockRun {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
     pub(crate) busy: Busy,
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: TreeLimits,
     /// End the holder first (TERM), and wait for its end (-w, 30s)
     #[arg(long, conflicts_with_all = ["nonblock", "reentrant"])]
     pub(crate) replace: bool,
@@ -126,41 +127,6 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Waiting for a lock.
-#[derive(Args, Debug)]
-pub(crate) struct Wait {
-    /// Do not wait (the default; accepted for flock lines)
-    #[arg(short = 'n', long, conflicts_with = "wait")]
-    pub(crate) nonblock: bool,
-    /// Wait that long for it: 90s, 10m, 0, or 'forever'
-    #[arg(short, long, value_name = "DUR", value_parser = patience)]
-    pub(crate) wait: Option<Patience>,
-}
-
-/// How long to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    For(Duration),
-    Forever,
-}
-
-impl Patience {
-    /// Not at all.
-    pub(crate) const NONE: Self = Self::For(Duration::ZERO);
-}
-
-fn patience(text: &str) -> Result<Patience, String> {
-    if text == "forever" { Ok(Patience::Forever) } else { duration(text).map(Patience::For) }
-}
-
-/// Where the 75 goes.
-#[derive(Args, Debug)]
-pub(crate) struct Busy {
-    /// Exit with N instead of 75 when it is held (0: a skip is a success)
-    #[arg(short = 'E', long = "busy-code", value_name = "N")]
-    pub(crate) busy_code: Option<u8>,
-}
-
 /// Whose the lock is to be.
 #[derive(Args, Debug)]
 pub(crate) struct Owner {
@@ -174,7 +140,7 @@ pub(crate) struct Owner {
 
 /// `acquire`
 #[derive(Args, Debug)]
-pub(crate) struct Acquire {
+pub(crate) struct LockAcquire {
     #[command(flatten)]
     pub(crate) owner: Owner,
     #[command(flatten)]
@@ -207,7 +173,7 @@ pub(crate) struct Acquire {
 /// `release`
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("right").required(true).args(["token", "owner"]))]
-pub(crate) struct Release {
+pub(crate) struct LockRelease {
     /// The token that acquire printed
     #[arg(long, value_name = "N")]
     pub(crate) token: Option<u64>,
@@ -221,7 +187,7 @@ pub(crate) struct Release {
 
 /// `verify`
 #[derive(Args, Debug)]
-pub(crate) struct Verify {
+pub(crate) struct LockVerify {
     /// The token; default: the one that run exported for this name
     #[arg(long, value_name = "N", conflicts_with = "owner")]
     pub(crate) token: Option<u64>,
@@ -249,7 +215,7 @@ pub(crate) struct Whose {
 
 /// `status`
 #[derive(Args, Debug)]
-pub(crate) struct Status {
+pub(crate) struct LockStatus {
     #[command(flatten)]
     pub(crate) whose: Whose,
     /// Name of the lock; without it, as list
@@ -259,7 +225,7 @@ pub(crate) struct Status {
 
 /// `wait`
 #[derive(Args, Debug)]
-pub(crate) struct UntilFree {
+pub(crate) struct LockWait {
     /// At most that long (90s, 10m, 0); without it, for ever
     #[arg(short, long, value_name = "DUR", value_parser = patience)]
     pub(crate) wait: Option<Patience>,
@@ -270,14 +236,14 @@ pub(crate) struct UntilFree {
 
 /// `list`
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct LockList {
     #[command(flatten)]
     pub(crate) whose: Whose,
 }
 
 /// `log`
 #[derive(Args, Debug)]
-pub(crate) struct Log {
+pub(crate) struct LockLog {
     #[command(flatten)]
     pub(crate) whose: Whose,
     /// Only the last N
@@ -293,7 +259,7 @@ pub(crate) struct Log {
 
 /// `help`
 #[derive(Args, Debug)]
-pub(crate) struct Help {
+pub(crate) struct LockHelp {
     /// A subcommand, or 'exit-codes'
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: Option<String>,
@@ -301,7 +267,7 @@ pub(crate) struct Help {
 
 /// `where`
 #[derive(Args, Debug)]
-pub(crate) struct Where {
+pub(crate) struct LockWhere {
     /// Mark the directory as used by one container at a time
     #[arg(long, conflicts_with = "mark_network")]
     pub(crate) mark_private: bool,

@@ -6,11 +6,12 @@ pub(crate) mod claim;
 #[cfg(test)]
 #[path = "../../tests/completions_writer/mod.rs"]
 mod completions;
-pub(crate) mod ending;
 pub(crate) mod lease;
 pub(crate) mod lock;
+pub(crate) mod lock_control;
 pub(crate) mod precheck;
 pub(crate) mod reap;
+pub(crate) mod shared;
 
 use crate::error::Error;
 use crate::model::duration;
@@ -28,7 +29,7 @@ pub(crate) const HELP: &str = "\
 
 /// Why parsing ended without arguments to act on.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum ParseEnd {
     /// `--help` or `--version`: this text goes to stdout.
     Show(String),
     /// One line that says what to type.
@@ -38,17 +39,17 @@ pub(crate) enum Stop {
 /// Parses arguments of `program`.
 ///
 /// # Errors
-/// [`Stop`]: help to show, or a usage error in one line.
+/// [`ParseEnd`]: help to show, or a usage error in one line.
 pub(crate) fn parse<C: clap::Parser>(
     program: &str,
     args: impl IntoIterator<Item = OsString>,
-) -> Result<C, Stop> {
+) -> Result<C, ParseEnd> {
     let args: Vec<OsString> = args.into_iter().collect();
     C::try_parse_from(&args).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            Stop::Show(error.to_string().trim_end().to_owned())
+            ParseEnd::Show(error.to_string().trim_end().to_owned())
         }
-        _ => Stop::Usage(usage_error(program, subcommand(&args), &error)),
+        _ => ParseEnd::Usage(usage_error(program, subcommand(&args), &error)),
     })
 }
 

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// How the body ended, or why it was not waited for.
 #[derive(Debug)]
-pub(crate) enum Outcome<T> {
+pub(crate) enum FailOpenOutcome<T> {
     /// It ended by itself.
     Done(T),
     /// It panicked, with this payload.
@@ -37,7 +37,7 @@ pub(crate) enum Outcome<T> {
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// What the body gives back through its thread.
-type Ended<T> = Result<T, Box<dyn Any + Send>>;
+type BodyResult<T> = Result<T, Box<dyn Any + Send>>;
 
 /// Runs `body` for at most `deadline`. Call it once per process, early, from the main thread.
 ///
@@ -46,7 +46,7 @@ type Ended<T> = Result<T, Box<dyn Any + Send>>;
 pub(crate) fn run<T: Send + 'static>(
     deadline: Duration,
     body: impl FnOnce() -> T + Send + 'static,
-) -> Outcome<T> {
+) -> FailOpenOutcome<T> {
     let body = Arc::new(Mutex::new(Some(body)));
     match start(&body) {
         Ok(running) => running.wait(deadline.min(LONGEST)),
@@ -56,10 +56,10 @@ pub(crate) fn run<T: Send + 'static>(
                 drop(flag::register_conditional_shutdown(signal, 0, Arc::new(AtomicBool::new(true))));
             }
             match take(&body).map(|body| catch_unwind(AssertUnwindSafe(body))) {
-                Some(Ok(value)) => Outcome::Done(value),
-                Some(Err(payload)) => Outcome::Panicked(payload),
+                Some(Ok(value)) => FailOpenOutcome::Done(value),
+                Some(Err(payload)) => FailOpenOutcome::Panicked(payload),
                 // Only a thread that runs takes the body, and then there is no error.
-                None => Outcome::Deadline,
+                None => FailOpenOutcome::Deadline,
             }
         }
     }
@@ -81,12 +81,12 @@ fn take<F>(slot: &Mutex<Option<F>>) -> Option<F> {
 }
 
 /// A body at work: one byte on `wake` for its end and for each signal.
-struct Running<T> {
+struct RunningBody<T> {
     wake: UnixStream,
-    ended: mpsc::Receiver<Ended<T>>,
+    ended: mpsc::Receiver<BodyResult<T>>,
 }
 
-fn start<T, F>(body: &Arc<Mutex<Option<F>>>) -> io::Result<Running<T>>
+fn start<T, F>(body: &Arc<Mutex<Option<F>>>) -> io::Result<RunningBody<T>>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
@@ -103,11 +103,11 @@ where
             drop(done.write(b"."));
         }
     })?;
-    Ok(Running { wake, ended })
+    Ok(RunningBody { wake, ended })
 }
 
-impl<T> Running<T> {
-    fn wait(self, deadline: Duration) -> Outcome<T> {
+impl<T> RunningBody<T> {
+    fn wait(self, deadline: Duration) -> FailOpenOutcome<T> {
         let woken = process::wait_any(&[self.wake.as_fd()], Some(deadline));
         let ended = match woken {
             Ok(_) => self.ended.try_recv().ok(),
@@ -116,10 +116,10 @@ impl<T> Running<T> {
         };
         // A body that is done wins over everything that came at the same moment.
         match ended {
-            Some(Ok(value)) => Outcome::Done(value),
-            Some(Err(payload)) => Outcome::Panicked(payload),
-            None if woken.is_ok_and(|ready| !ready.is_empty()) => Outcome::Signalled,
-            None => Outcome::Deadline,
+            Some(Ok(value)) => FailOpenOutcome::Done(value),
+            Some(Err(payload)) => FailOpenOutcome::Panicked(payload),
+            None if woken.is_ok_and(|ready| !ready.is_empty()) => FailOpenOutcome::Signalled,
+            None => FailOpenOutcome::Deadline,
         }
     }
 }
@@ -132,17 +132,17 @@ mod tests {
     #[test]
     fn every_way_a_body_can_end_has_its_outcome() {
         let long = Duration::from_secs(60);
-        assert!(matches!(run(long, || 7), Outcome::Done(7)));
+        assert!(matches!(run(long, || 7), FailOpenOutcome::Done(7)));
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
         let outcome = run(long, || -> u8 { panic!("on purpose") });
         std::panic::set_hook(hook);
-        let Outcome::Panicked(payload) = outcome else { panic!("a panic is caught") };
+        let FailOpenOutcome::Panicked(payload) = outcome else { panic!("a panic is caught") };
         assert_eq!(payload.downcast_ref::<&str>(), Some(&"on purpose"));
 
         let (hold, held) = mpsc::channel::<()>();
         let outcome = run(Duration::from_millis(30), move || held.recv().ok());
-        assert!(matches!(outcome, Outcome::Deadline));
+        assert!(matches!(outcome, FailOpenOutcome::Deadline));
         drop(hold);
 
         for signal in [SIGTERM, SIGHUP] {
@@ -151,7 +151,7 @@ mod tests {
                 low_level::raise(signal).expect("raise");
                 held.recv().ok();
             });
-            assert!(matches!(outcome, Outcome::Signalled));
+            assert!(matches!(outcome, FailOpenOutcome::Signalled));
             drop(hold);
         }
     }

@@ -1,6 +1,6 @@
 //! The frame every tool but the fail-open ones runs in: parse, run, report, exit.
 
-use crate::cli::{self, Stop};
+use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::report::Report;
@@ -18,8 +18,8 @@ pub(crate) fn run<C: clap::Parser>(
     let mut report = Report::new(program);
     let arguments = match cli::parse::<C>(program, std::env::args_os()) {
         Ok(arguments) => arguments,
-        Err(Stop::Show(text)) => return shown(&report, &text),
-        Err(Stop::Usage(error)) => {
+        Err(ParseEnd::Show(text)) => return shown(&report, &text),
+        Err(ParseEnd::Usage(error)) => {
             report.json = asks_for_json();
             report.error(&error, false);
             return Status::from(Exit::Usage).into();

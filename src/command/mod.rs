@@ -8,7 +8,7 @@ pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod precheck;
 pub(crate) mod reap;
-pub(crate) mod store;
+pub(crate) mod records;
 pub(crate) mod tell;
 
 #[cfg(test)]

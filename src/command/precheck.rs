@@ -1,14 +1,14 @@
 //! `orion-precheck`: advice before a fire. It says "skip" only on proof of a live
 //! owner; every doubt and every failure of its own is "go", with one line.
 
-use super::failopen::{self, Outcome};
+use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::lock;
 use super::reap;
-use super::store::{Store, Where};
+use super::records::{Records, Where};
 use super::tell;
 use crate::cli::precheck::Precheck;
-use crate::cli::{self, Stop};
+use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status, may_mean_busy};
 use crate::model::event::Event;
@@ -37,7 +37,7 @@ const OBSERVED: &str = "observed only: the run went ahead";
 
 /// What the check came to.
 #[derive(Debug, Default)]
-struct Answer {
+struct PrecheckAnswer {
     skip: bool,
     /// Why it cannot be relied on, said after every name was judged.
     problems: Vec<Error>,
@@ -60,11 +60,11 @@ fn guarded() -> Status {
     let strict = std::env::args_os().any(|argument| argument == "--strict");
     let args = match cli::parse::<Precheck>(PROGRAM, std::env::args_os()) {
         Ok(args) => args,
-        Err(Stop::Show(text)) => {
+        Err(ParseEnd::Show(text)) => {
             drop(report.data(&text));
             return Exit::Ok.into();
         }
-        Err(Stop::Usage(error)) => {
+        Err(ParseEnd::Usage(error)) => {
             report.json = asks_for_json();
             return problem(&report, None, &error, strict);
         }
@@ -79,13 +79,13 @@ fn guarded() -> Status {
     let (observe, dry_run, place) = (args.observe, args.dry_run, place(&args));
     let (begin, reaps) = (Instant::now(), args.before.reap);
     let outcome = failopen::run(args.deadline, move || {
-        let mut answer = Answer::default();
+        let mut answer = PrecheckAnswer::default();
         if reaps {
             reap_first(&report, &args, begin, &mut answer);
         }
         check(&report, &args, answer)
     });
-    if reaps && !matches!(outcome, Outcome::Done(_)) {
+    if reaps && !matches!(outcome, FailOpenOutcome::Done(_)) {
         // What the reaper called must not outlive us with the pipes of our caller.
         call::abandon();
     }
@@ -95,7 +95,7 @@ fn guarded() -> Status {
         if strict { Exit::from(error.kind()).into() } else { Exit::Ok.into() }
     };
     match outcome {
-        Outcome::Done(answer) => {
+        FailOpenOutcome::Done(answer) => {
             for error in &answer.problems {
                 not_guarding(&report, error);
                 log_problem(&place, error, dry_run);
@@ -106,11 +106,11 @@ fn guarded() -> Status {
                 _ => Exit::Ok.into(),
             }
         }
-        Outcome::Panicked(payload) => failed(&bug(payload.as_ref())),
-        Outcome::Deadline => {
+        FailOpenOutcome::Panicked(payload) => failed(&bug(payload.as_ref())),
+        FailOpenOutcome::Deadline => {
             failed(&Error::new(Kind::CannotTell, "no answer before the deadline").hint("--deadline DUR"))
         }
-        Outcome::Signalled => {
+        FailOpenOutcome::Signalled => {
             failed(&Error::new(Kind::CannotTell, "ended by a signal before there was an answer"))
         }
     }
@@ -134,7 +134,7 @@ fn busy_code(args: &Precheck) -> Result<Status, Error> {
 
 /// Closes the terminals of finished runs and waits for their processes, so that an owner
 /// that is only closing is not seen as alive. Nothing that fails here speaks against the fire.
-fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Answer) {
+fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut PrecheckAnswer) {
     let judging = Duration::from_secs(1).min(args.deadline / 4);
     let end = failopen::end(begin, args.deadline.saturating_sub(judging));
     let before = || reap::before_check(&args.before.what, end, args.dry_run, &place(args));
@@ -168,14 +168,14 @@ fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Ans
 
 /// Judges every valid name first; what is wrong with the others is said after that
 /// and never hides a skip.
-fn check(report: &Report, args: &Precheck, mut answer: Answer) -> Answer {
+fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> PrecheckAnswer {
     let _file_size = Blocked::file_size();
     let mut objects = Vec::new();
     // A name typed twice is judged, and counted, once.
     let first = |(at, name): &(usize, &OsString)| !args.names[..*at].contains(name);
     let names: Vec<_> =
         args.names.iter().enumerate().filter(first).map(|(_, name)| lock::name(name)).collect();
-    match Store::open(&place(args), &["locks"], LOCK, false) {
+    match Records::open(&place(args), &["locks"], LOCK, false) {
         Ok(Some(store)) => {
             for name in names.iter().flatten() {
                 let judged = store.look(name);
@@ -282,7 +282,7 @@ fn log_problem(place: &Where, error: &Error, dry_run: bool) {
     let (place, detail) = (place.clone(), Some(error.to_string()));
     let (done, written) = mpsc::sync_channel(1);
     let writer = thread::Builder::new().spawn(move || {
-        if let Ok(Some(store)) = Store::open(&place, &["locks"], LOCK, false) {
+        if let Ok(Some(store)) = Records::open(&place, &["locks"], LOCK, false) {
             let event = Event::new("misconfigured", clock::wall().rfc3339(), OWN_LOG);
             store.log_as(OWN_LOG, &[Event { detail, ..event }]);
         }

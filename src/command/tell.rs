@@ -1,6 +1,6 @@
 //! What people are told about a holder: one line for 3 am, and the object for `--json`.
 
-use super::store::{Judged, Store};
+use super::records::{Judged, Records};
 use crate::error::{Error, Kind};
 use crate::model::duration;
 use crate::model::identity::ProcessIdentity;
@@ -39,7 +39,7 @@ fn age(record: &Record) -> String {
 
 /// The refusal of a live holder, without the program's name; `stopped` as [`is_stopped`] says.
 pub(crate) fn held(
-    store: &Store,
+    store: &Records,
     name: &LockName,
     judged: &Judged,
     holder: Through,
@@ -99,7 +99,7 @@ pub(crate) fn is_stopped(judged: &Judged, holder: Through) -> bool {
 }
 
 /// Who carries the pulse: `913 (node)`.
-fn carrier(store: &Store, name: &LockName, token: Option<u64>) -> String {
+fn carrier(store: &Records, name: &LockName, token: Option<u64>) -> String {
     let carriers = store.carriers(name, token).pids;
     let shown: Vec<String> = carriers
         .iter()
@@ -120,7 +120,7 @@ fn carrier(store: &Store, name: &LockName, token: Option<u64>) -> String {
 }
 
 /// Why a lock was not taken, as the error of the command.
-pub(crate) fn refusal(store: &Store, name: &LockName, judged: &Judged) -> Error {
+pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Error {
     match judged.state() {
         State::Live(holder) => {
             let stopped = is_stopped(judged, *holder);
@@ -148,7 +148,7 @@ pub(crate) fn refusal(store: &Store, name: &LockName, judged: &Judged) -> Error 
             )
             .hint(if refused { "try again when that is over".to_owned() } else { by_hand })
         }
-        State::Newer(schema) => super::store::newer(name, store, *schema),
+        State::Newer(schema) => super::records::newer(name, store, *schema),
         State::Free | State::Dead | State::Corrupt(_) => {
             Error::new(Kind::Bug, format!("{name} was free and was not taken"))
         }
@@ -206,7 +206,7 @@ pub(crate) fn word(state: &State) -> &'static str {
 }
 
 /// A lock as a JSON object (without `schema`).
-pub(crate) fn object(store: &Store, name: &LockName, judged: &Judged) -> Value {
+pub(crate) fn object(store: &Records, name: &LockName, judged: &Judged) -> Value {
     let mut object = json!({"name": name.as_str(), "state": word(judged.state())});
     if let State::Unknown(doubt) = judged.state() {
         object["reason"] = json!(doubt.reason());

@@ -4,7 +4,7 @@
 //! fs2's methods are called by their full path because std has methods of the
 //! same names now, and a plain `file.unlock()` would silently be std's.
 
-use crate::os::helper;
+use crate::os::helper_thread;
 use std::fs::File;
 use std::io;
 use std::sync::mpsc;
@@ -87,7 +87,7 @@ pub(crate) fn lock_in_background(file: File, mode: Mode) -> io::Result<mpsc::Rec
     // No room in the channel: handing over succeeds only while somebody waits for
     // it. With room, a lock won just after the time-out would sit there, held.
     let (sender, receiver) = mpsc::sync_channel(0);
-    helper::start("flock", move || {
+    helper_thread::start("flock", move || {
         let outcome = lock(&file, mode).map(|()| file);
         drop(sender.send(outcome));
     })?;

@@ -1,6 +1,5 @@
 //! Every system call of the crate. Facts out, actions in; no decisions.
 
-pub(crate) mod bell;
 pub(crate) mod call;
 pub(crate) mod child;
 pub(crate) mod clock;
@@ -8,9 +7,8 @@ pub(crate) mod dir;
 pub(crate) mod event_file;
 pub(crate) mod fdinfo;
 pub(crate) mod flock;
-pub(crate) mod gate;
 pub(crate) mod guard;
-pub(crate) mod helper;
+pub(crate) mod helper_thread;
 pub(crate) mod high_fd;
 pub(crate) mod host;
 pub(crate) mod inotify;
@@ -23,12 +21,14 @@ pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod pty;
 pub(crate) mod pulse;
-pub(crate) mod queue;
 pub(crate) mod random;
 pub(crate) mod record_file;
 pub(crate) mod session;
+pub(crate) mod signal_pipe;
 pub(crate) mod signals;
+pub(crate) mod start_barrier;
 pub(crate) mod state_dir;
 pub(crate) mod store;
 pub(crate) mod terminal;
 pub(crate) mod tree;
+pub(crate) mod waiting_line;

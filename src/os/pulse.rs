@@ -5,7 +5,7 @@
 use crate::model::observation::PulseFacts;
 use crate::os::dir::{Dir, Opened};
 use crate::os::fdinfo;
-use crate::os::helper::{self, Bell};
+use crate::os::helper_thread::{self, Wakeup};
 use crate::os::high_fd;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -158,7 +158,7 @@ impl Watched {
     ///
     /// # Errors
     /// EACCES when the file may not be opened for writing, and what starting a thread answers.
-    pub(crate) fn start(dir: &Dir, name: &str, token: u64, bell: &Bell) -> io::Result<Self> {
+    pub(crate) fn start(dir: &Dir, name: &str, token: u64, bell: &Wakeup) -> io::Result<Self> {
         let file = match dir.open_file(&file_name(name), OFlags::WRONLY)? {
             Opened::File(file) => file,
             Opened::Missing | Opened::NotAFile(_) => return Err(io::ErrorKind::InvalidData.into()),
@@ -166,7 +166,7 @@ impl Watched {
         let wanted = byte_lock(libc::F_WRLCK, offset(token)?, 1);
         let state = Arc::new(AtomicU8::new(0));
         let (theirs, bell) = (Arc::clone(&state), bell.clone());
-        helper::start("pulse", move || {
+        helper_thread::start("pulse", move || {
             let outcome = loop {
                 match fcntl(&file, FcntlArg::F_OFD_SETLKW(&wanted)) {
                     Err(Errno::EINTR) => {}
@@ -255,7 +255,7 @@ mod tests {
         let temp = tempfile::tempdir().expect("dir");
         let dir = Dir::open(temp.path()).expect("open");
         let pulse = lock(open(&dir, "x").expect("open"), 7).expect("lock");
-        let (first, second) = (Bell::new().expect("bell"), Bell::new().expect("bell"));
+        let (first, second) = (Wakeup::new().expect("bell"), Wakeup::new().expect("bell"));
         let waits = [&first, &second].map(|bell| Watched::start(&dir, "x", 7, bell).expect("thread"));
         assert!(waits.iter().all(Watched::waits));
         assert_eq!(ask(&dir, "x", Some(7)), PulseFacts::Held);

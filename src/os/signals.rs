@@ -3,11 +3,11 @@
 //! what is started.
 //!
 //! std hands a blocked mask on to its children. So the child is a shim of ours
-//! that calls [`Mask::give_back`] and then becomes the command; between fork and
+//! that calls [`SignalMask::give_back`](crate::os::mask::SignalMask::give_back) and then becomes the command; between fork and
 //! exec no signal is lost and none kills too early.
 
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgrp, getpid, getsid};
 use std::fs;
@@ -20,64 +20,8 @@ use std::sync::atomic::AtomicBool;
 pub(crate) const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// Sent to whoever writes past a limit; blocked while we write ourselves.
-pub(crate) const FILE_SIZE: Signal = Signal::SIGXFSZ;
-
 /// What ends somebody who only waits.
 pub(crate) const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
-
-/// What a terminal stops background processes with.
-pub(crate) const TERMINAL_STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
-
-/// Signals that this process blocked and its children must get back, those that
-/// were blocked before not among them. Travels as text in a shim's arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mask(u64);
-
-impl Mask {
-    /// A mask of these, to be given back though another process blocked them.
-    pub(crate) fn of(signals: impl IntoIterator<Item = Signal>) -> Self {
-        Self(signals.into_iter().fold(0, |bits, signal| bits | bit(signal)))
-    }
-
-    /// Blocks `signals`; in the result are those that were not blocked before.
-    ///
-    /// # Errors
-    /// EINVAL, which no kernel answers to a valid set.
-    pub(crate) fn block(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
-        let wanted: SigSet = signals.into_iter().collect();
-        let before = wanted.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-        Ok(Self::of(wanted.iter().filter(|signal| !before.contains(*signal))))
-    }
-
-    /// The two together.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Unblocks them in this thread.
-    ///
-    /// # Errors
-    /// As [`Mask::block`].
-    pub(crate) fn give_back(self) -> io::Result<()> {
-        let set: SigSet = Signal::iterator().filter(|signal| self.0 & bit(*signal) != 0).collect();
-        Ok(set.thread_unblock()?)
-    }
-
-    /// For a shim's arguments.
-    pub(crate) fn to_text(self) -> String {
-        format!("{:x}", self.0)
-    }
-
-    /// Reads what [`Mask::to_text`] wrote.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        u64::from_str_radix(text, 16).ok().map(Self)
-    }
-}
-
-fn bit(signal: Signal) -> u64 {
-    1 << (signal as u32)
-}
 
 /// What a supervisor takes from its queue: the signals to pass on, and the ends of children.
 pub(crate) fn of_supervisor() -> impl Iterator<Item = Signal> + Clone {
@@ -108,9 +52,9 @@ impl Caught {
 
 /// The queue.
 #[derive(Debug)]
-pub(crate) struct Queue(SignalFd);
+pub(crate) struct SignalQueue(SignalFd);
 
-impl Queue {
+impl SignalQueue {
     /// A queue for `signals`, which must be blocked already.
     ///
     /// # Errors
@@ -142,17 +86,9 @@ impl Queue {
     }
 }
 
-impl AsFd for Queue {
+impl AsFd for SignalQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
-    }
-}
-
-/// Takes a blocked signal that is pending for this thread off the queue, so that
-/// unblocking it does nothing.
-pub(crate) fn forget(signal: Signal) {
-    if let Ok(queue) = Queue::new([signal]) {
-        while queue.next().is_ok_and(|caught| caught.is_some()) {}
     }
 }
 
@@ -215,17 +151,18 @@ pub(crate) fn hear_of_children() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::mask::SignalMask;
     use nix::sys::signal::raise;
 
     #[test]
     fn signals_queue_up_and_the_mask_travels_as_text() {
         // A thread of its own: the mask is per thread, and tests share threads.
         std::thread::spawn(|| {
-            let first = Mask::block([Signal::SIGUSR1]).expect("block");
-            let second = Mask::block([Signal::SIGUSR1, Signal::SIGUSR2]).expect("block");
+            let first = SignalMask::block([Signal::SIGUSR1]).expect("block");
+            let second = SignalMask::block([Signal::SIGUSR1, Signal::SIGUSR2]).expect("block");
             assert_ne!(first, second, "what was blocked before is not given back");
-            assert_eq!(Mask::parse(&second.to_text()), Some(second));
-            let queue = Queue::new([Signal::SIGUSR1, Signal::SIGUSR2]).expect("queue");
+            assert_eq!(SignalMask::parse(&second.to_text()), Some(second));
+            let queue = SignalQueue::new([Signal::SIGUSR1, Signal::SIGUSR2]).expect("queue");
             assert_eq!(queue.next().expect("read"), None);
             raise(Signal::SIGUSR2).expect("raise");
             let caught = queue.next().expect("read").expect("a signal");

@@ -3,8 +3,7 @@
 
 use crate::model::lease::MAX_PAYLOAD;
 use crate::os::dir::{Dir, Opened};
-use crate::os::mask::Blocked;
-use crate::os::signals;
+use crate::os::mask::{self, Blocked};
 use nix::sys::signal::Signal;
 use rustix::fs::OFlags;
 use std::fs::{self, File};
@@ -150,7 +149,7 @@ pub(crate) fn write_payload(file: &File, bytes: &[u8]) -> io::Result<()> {
     }
     if let Err(error) = file.write_all_at(&text, 0) {
         // A limit on file sizes comes as an error and as a signal, which waits behind the mask.
-        signals::forget(Signal::SIGXFSZ);
+        mask::forget(Signal::SIGXFSZ);
         return Err(error);
     }
     if old > bytes.len() {

@@ -4,12 +4,12 @@ use crate::model::ancestor::Ancestor;
 
 /// What was said about the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum OwnerSpec {
     Pid(u32),
     Name(String),
 }
 
-impl Wish {
+impl OwnerSpec {
     /// Digits are a pid, anything else a name.
     pub(crate) fn parse(text: &str) -> Self {
         text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Pid)
@@ -21,16 +21,16 @@ impl Wish {
 /// # Errors
 /// What is wrong with the wish and what to type instead.
 pub(crate) fn pick<'a>(
-    wish: &Wish,
+    wish: &OwnerSpec,
     ancestors: &'a [Ancestor],
     short_lived: bool,
 ) -> Result<&'a Ancestor, (String, String)> {
     let owner = match wish {
-        Wish::Pid(pid) => ancestors
+        OwnerSpec::Pid(pid) => ancestors
             .iter()
             .find(|ancestor| ancestor.pid == *pid)
             .ok_or_else(|| (format!("pid {pid} is not a caller of this command"), hint(ancestors)))?,
-        Wish::Name(name) => by_name(name, ancestors)?,
+        OwnerSpec::Name(name) => by_name(name, ancestors)?,
     };
     if owner.is_one_shot() && !short_lived {
         return Err((
@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn pid(wish: &str) -> Result<u32, String> {
-        pick(&Wish::parse(wish), &chain(), false)
+        pick(&OwnerSpec::parse(wish), &chain(), false)
             .map(|a| a.pid)
             .map_err(|(what, hint)| format!("{what}; {hint}"))
     }
@@ -135,7 +135,7 @@ mod tests {
             let error = pid(wish).expect_err(wish);
             assert!(error.contains(expected) && error.contains("--owner"), "{wish}: {error}");
         }
-        assert!(pick(&Wish::Pid(50), &chain(), true).is_ok(), "--short-lived");
+        assert!(pick(&OwnerSpec::Pid(50), &chain(), true).is_ok(), "--short-lived");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::model::token::GuardToken;
 
 /// What a caller shows.
 #[derive(Clone, Debug)]
-pub(crate) enum Right {
+pub(crate) enum Credential {
     Token(u64),
     Owner(ProcessIdentity),
 }
@@ -30,12 +30,12 @@ pub(crate) enum Ownership {
 }
 
 /// Compares a right with what stands there; `guard` is the last token, where known.
-pub(crate) fn ownership(found: &Found, guard: Option<GuardToken>, right: &Right) -> Ownership {
+pub(crate) fn ownership(found: &Found, guard: Option<GuardToken>, right: &Credential) -> Ownership {
     let record = match found {
         Found::Record(stored) => &stored.record,
         Found::Nothing => {
             return match (right, guard.and_then(GuardToken::number)) {
-                (Right::Token(token), Some(last)) if *token == last => Ownership::AlreadyReleased,
+                (Credential::Token(token), Some(last)) if *token == last => Ownership::AlreadyReleased,
                 _ => Ownership::NotMine("nobody holds it".into()),
             };
         }
@@ -47,8 +47,8 @@ pub(crate) fn ownership(found: &Found, guard: Option<GuardToken>, right: &Right)
         Found::NotAFile(what) => return Ownership::Unclear(format!("its record is {what}")),
     };
     let mine = match right {
-        Right::Token(token) => record.token == *token,
-        Right::Owner(owner) => record.owners.iter().any(|recorded| recorded.same(owner)),
+        Credential::Token(token) => record.token == *token,
+        Credential::Owner(owner) => record.owners.iter().any(|recorded| recorded.same(owner)),
     };
     match (mine, &record.released_at) {
         (true, None) => Ownership::Mine,
@@ -85,28 +85,28 @@ mod tests {
         Found::Record(Box::new(Stored::parse(value.to_string().as_bytes(), LOCK, "x").expect("a record")))
     }
 
-    fn owner(pid: u32, start_ticks: u64) -> Right {
-        Right::Owner(ProcessIdentity { pid, start_ticks, pidfs_ino: None, comm: String::new(), uid: 0 })
+    fn owner(pid: u32, start_ticks: u64) -> Credential {
+        Credential::Owner(ProcessIdentity { pid, start_ticks, pidfs_ino: None, comm: String::new(), uid: 0 })
     }
 
     #[test]
     fn the_token_or_the_owner_itself_and_nothing_else() {
         let last = Some(GuardToken::Last(5));
         let cases = [
-            (found(false), Right::Token(5), "mine"),
-            (found(false), Right::Token(4), "not"),
+            (found(false), Credential::Token(5), "mine"),
+            (found(false), Credential::Token(4), "not"),
             (found(false), owner(812, 7), "mine"),
             (found(false), owner(812, 8), "not"),
             (found(false), owner(813, 7), "not"),
-            (found(true), Right::Token(5), "already"),
-            (found(true), Right::Token(4), "not"),
+            (found(true), Credential::Token(5), "already"),
+            (found(true), Credential::Token(4), "not"),
             (found(true), owner(812, 7), "already"),
-            (Found::Nothing, Right::Token(5), "already"),
-            (Found::Nothing, Right::Token(6), "not"),
+            (Found::Nothing, Credential::Token(5), "already"),
+            (Found::Nothing, Credential::Token(6), "not"),
             (Found::Nothing, owner(812, 7), "not"),
-            (Found::Bad(BadRecord::Corrupt("torn".into())), Right::Token(5), "not"),
-            (Found::Bad(BadRecord::Newer(2)), Right::Token(5), "newer"),
-            (Found::Unreadable("no".into()), Right::Token(5), "unclear"),
+            (Found::Bad(BadRecord::Corrupt("torn".into())), Credential::Token(5), "not"),
+            (Found::Bad(BadRecord::Newer(2)), Credential::Token(5), "newer"),
+            (Found::Unreadable("no".into()), Credential::Token(5), "unclear"),
         ];
         for (found, right, expected) in cases {
             let answer = ownership(&found, last, &right);

@@ -14,9 +14,9 @@ fn tools() -> Vec<Command> {
     let mut tools = vec![
         super::lock::Lock::command(),
         super::precheck::Precheck::command(),
-        super::lease::Lease::command(),
+        super::lease::LeaseArgs::command(),
         super::reap::Reap::command(),
-        super::claim::Claim::command(),
+        super::claim::ClaimArgs::command(),
     ];
     for tool in &mut tools {
         tool.build();

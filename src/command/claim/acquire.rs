@@ -3,7 +3,7 @@
 use super::hand_over::hand_over;
 use super::win::{ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims};
-use crate::cli::claim::Acquire;
+use crate::cli::claim::ClaimAcquire;
 use crate::command::lock::owner::{among, ancestors, any, from_environment, missing};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -12,11 +12,11 @@ use crate::model::identity::ProcessIdentity;
 use crate::model::record::VIA_ACQUIRE;
 use crate::model::ticket::Key;
 use crate::report::escape;
-use crate::verdict::owner::Wish as OwnerWish;
-use crate::verdict::ownership::Right;
+use crate::verdict::owner::OwnerSpec;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 
-pub(super) fn acquire(call: &ClaimCall, args: &Acquire) -> Result<Status, Error> {
+pub(super) fn acquire(call: &ClaimCall, args: &ClaimAcquire) -> Result<Status, Error> {
     let owner = owner(args)?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
@@ -46,7 +46,7 @@ pub(super) fn acquire(call: &ClaimCall, args: &Acquire) -> Result<Status, Error>
     };
     if let Err(error) = told {
         // A token that was asked for and never arrived: nobody could hand the ticket over.
-        hand_over(&claims, &key, &name, &Right::Token(won.token), Goal::Queue)?;
+        hand_over(&claims, &key, &name, &Credential::Token(won.token), Goal::Queue)?;
         return Err(Error::new(
             Kind::Io,
             format!("the token cannot be printed: {}", crate::error::reason(&error)),
@@ -69,12 +69,12 @@ pub(super) fn say_what_was_interrupted(claims: &Claims, key: &Key, won: &Won) {
     ));
 }
 
-fn owner(args: &Acquire) -> Result<ProcessIdentity, Error> {
+fn owner(args: &ClaimAcquire) -> Result<ProcessIdentity, Error> {
     if let Some(pid) = args.for_pid {
         return any(pid);
     }
     let wish = match &args.owner {
-        Some(owner) => Some(OwnerWish::parse(owner)),
+        Some(owner) => Some(OwnerSpec::parse(owner)),
         None => from_environment()?,
     };
     let ancestors = ancestors()?;

@@ -13,7 +13,7 @@ use crate::model::ticket::{EventId, Expect, Key, Swap, Swapped, Ticket, TicketEv
 use crate::tracker::Failure;
 use crate::verdict::arbitrate;
 use crate::verdict::gated::queued_over;
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -134,7 +134,7 @@ impl ClaimAttempt<'_> {
         fields: &[(&str, Value)],
         attrs: &[(&str, Value)],
     ) -> Result<Option<Attrs>, Error> {
-        let stored = self.claims.store.amend(self.name, &Right::Token(self.token), fields, attrs)?;
+        let stored = self.claims.store.amend(self.name, &Credential::Token(self.token), fields, attrs)?;
         Ok(stored.map(|stored| self::attrs(&stored.record)))
     }
 

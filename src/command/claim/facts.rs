@@ -2,7 +2,7 @@
 //! plain facts for the verdict.
 
 use super::{Claims, attrs};
-use crate::command::store::Judged;
+use crate::command::records::Judged;
 use crate::model::arbiter::Arbiter;
 use crate::model::claim::{Attrs, Phase};
 use crate::model::record::Record;
@@ -251,7 +251,7 @@ pub(super) fn own_ref(claims: &Claims, key: &Key, nonce: &str) -> Result<Option<
 fn finished(claims: &Claims, key: &Key, attrs: &Attrs, token: u64) -> Option<Duration> {
     let decided = attrs.handing.as_ref().map(|handing| handing.at.clone());
     let at = decided.or_else(|| {
-        let log = event_file::end(claims.store.shelf(), key.as_str());
+        let log = event_file::end(claims.store.folder(), key.as_str());
         let last = stage::last(&log, key.as_str())?;
         claims.settings.finished.is(&last, token).then_some(last.at)
     })?;

@@ -3,7 +3,7 @@
 
 use super::hand_over::swap_to;
 use super::{ClaimCall, Claims, attrs, tell};
-use crate::cli::claim::Free as Args;
+use crate::cli::claim::ClaimFree as Args;
 use crate::command::tell as words;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -25,7 +25,7 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         .hint("it lives on this machine; end it instead"));
     }
     if let State::Newer(schema) = judged.state() {
-        return Err(crate::command::store::newer(&name, &claims.store, *schema));
+        return Err(crate::command::records::newer(&name, &claims.store, *schema));
     }
     let ticket = claims.tracker.ticket(&key)?;
     check_host(&claims, &key, &ticket, args.host.as_deref())?;

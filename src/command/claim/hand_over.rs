@@ -8,7 +8,7 @@ use crate::model::name::LockName;
 use crate::model::ticket::{EventId, Expect, Key, Swap, Swapped, Ticket, newest_labeled};
 use crate::os::clock;
 use crate::tracker::Failure;
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 
 /// What became of it.
@@ -31,7 +31,7 @@ pub(super) fn hand_over(
     claims: &Claims,
     key: &Key,
     name: &LockName,
-    right: &Right,
+    right: &Credential,
     goal: Goal,
 ) -> Result<Handed, Error> {
     let decided = json!({"to": goal.as_str(), "at": clock::wall().rfc3339()});

@@ -1,11 +1,11 @@
 //! The heartbeat of a run: a thread of the process that holds the claim, so that it
 //! stops when that does.
 
-use crate::command::store::Store;
+use crate::command::records::Records;
 use crate::error::{Error, Kind};
 use crate::model::name::LockName;
 use crate::report::Report;
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Heartbeat {
     /// # Errors
     /// What starting a thread answers.
     pub(super) fn start(
-        store: Store,
+        store: Records,
         name: LockName,
         token: u64,
         every: Duration,
@@ -35,7 +35,7 @@ impl Heartbeat {
         let (stop, stopped) = mpsc::channel();
         let beats = move || {
             loop {
-                match store.tick(&name, &Right::Token(token), Some(every * PROMISE)) {
+                match store.tick(&name, &Credential::Token(token), Some(every * PROMISE)) {
                     Ok(true) => {}
                     Ok(false) => return,
                     Err(error) if error.kind() == Kind::NotOwner => return report.note(&error.to_string()),

@@ -2,7 +2,7 @@
 
 use super::ClaimCall;
 use super::settings::ClaimSettings;
-use crate::cli::claim::Init as Args;
+use crate::cli::claim::ClaimInit as Args;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::address::Address;

@@ -2,7 +2,7 @@
 
 use super::facts::view;
 use super::{ClaimCall, Claims, name_of};
-use crate::command::store::Judged;
+use crate::command::records::Judged;
 use crate::command::tell;
 use crate::error::Error;
 use crate::exit::{Exit, Status};

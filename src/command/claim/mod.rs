@@ -28,8 +28,8 @@ mod verify;
 mod watch;
 mod win;
 
-use super::store::{Judged, Store, Where};
-use crate::cli::claim::{Claim, Command, Shared};
+use super::records::{Judged, Records, Where};
+use crate::cli::claim::{ClaimArgs, ClaimCommand, ClaimShared};
 use crate::error::{Error, Kind};
 use crate::model::address::Address;
 use crate::model::arbiter::Arbiter;
@@ -46,7 +46,7 @@ use crate::tracker::git_ref::GitRef;
 use crate::tracker::{self, Tracker};
 use crate::verdict::arbitrate;
 use crate::verdict::liveness::{Judgement, State};
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::{Value, json};
 use settings::ClaimSettings;
 use std::ffi::OsStr;
@@ -55,7 +55,7 @@ use std::process::ExitCode;
 
 /// Entry of the program.
 pub fn main() -> ExitCode {
-    super::frame::run("orion-claim", |arguments: Claim, report: &mut Report| {
+    super::frame::run("orion-claim", |arguments: ClaimArgs, report: &mut Report| {
         report.quiet = arguments.shared.quiet;
         report.verbose = arguments.shared.verbose;
         report.json = arguments.shared.json;
@@ -67,27 +67,27 @@ pub fn main() -> ExitCode {
             return Err(Error::usage("a subcommand is missing").hint("see orion-claim --help"));
         };
         match command {
-            Command::Init(init) => init::init(&call, &init),
-            Command::Next => next::next(&call),
-            Command::Acquire(acquire) => acquire::acquire(&call, &acquire),
-            Command::Run(run) => run::run(call, run),
-            Command::Tick(tick) => tick::tick(&call, &tick),
-            Command::Stage(stage) => stage::stage(&call, &stage),
-            Command::Verify(verify) => verify::verify(&call, &verify),
-            Command::Release(release) => release::release(&call, &release),
-            Command::List => list::list(&call),
-            Command::Status(status) => status::status(&call, &status),
-            Command::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
-            Command::Watch(watch) => watch::watch(&call, &watch),
-            Command::Free(free) => free::free(&call, &free),
-            Command::Shim(shim) => shim::shim(call, &shim),
+            ClaimCommand::Init(init) => init::init(&call, &init),
+            ClaimCommand::Next => next::next(&call),
+            ClaimCommand::Acquire(acquire) => acquire::acquire(&call, &acquire),
+            ClaimCommand::Run(run) => run::run(call, run),
+            ClaimCommand::Tick(tick) => tick::tick(&call, &tick),
+            ClaimCommand::Stage(stage) => stage::stage(&call, &stage),
+            ClaimCommand::Verify(verify) => verify::verify(&call, &verify),
+            ClaimCommand::Release(release) => release::release(&call, &release),
+            ClaimCommand::List => list::list(&call),
+            ClaimCommand::Status(status) => status::status(&call, &status),
+            ClaimCommand::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
+            ClaimCommand::Watch(watch) => watch::watch(&call, &watch),
+            ClaimCommand::Free(free) => free::free(&call, &free),
+            ClaimCommand::Shim(shim) => shim::shim(call, &shim),
         }
     })
 }
 
 /// What every subcommand has at hand.
 struct ClaimCall {
-    shared: Shared,
+    shared: ClaimShared,
     report: Report,
     /// SIGXFSZ stays blocked until a command is run.
     file_size: Blocked,
@@ -99,7 +99,7 @@ struct Claims {
     tracker: Box<dyn Tracker>,
     arbiter: Arbiter,
     git: Option<GitRef>,
-    store: Store,
+    store: Records,
     report: Report,
 }
 
@@ -132,9 +132,9 @@ impl ClaimCall {
     }
 
     /// The records of a tracker's claims; made when missing.
-    fn store(&self, address: &Address) -> Result<Store, Error> {
+    fn store(&self, address: &Address) -> Result<Records, Error> {
         let place = Where { dir: self.shared.dir.clone(), user: None };
-        let store = Store::open(&place, &["claims", &address.dir_name()], CLAIM, true)?;
+        let store = Records::open(&place, &["claims", &address.dir_name()], CLAIM, true)?;
         store.ok_or_else(|| Error::config("the state directory cannot be made"))
     }
 }
@@ -162,11 +162,11 @@ impl Claims {
     /// Ends a claim here: its record is kept aside, marked as released, until the next
     /// claim of the ticket takes over what it says.
     fn close(&self, name: &LockName, token: u64, ended: &str) -> Result<(), Error> {
-        let right = Right::Token(token);
+        let right = Credential::Token(token);
         let released = [("released_at", json!(clock::wall().rfc3339()))];
         match self.store.amend(name, &right, &released, &[("ended", json!(ended))]) {
             Ok(Some(stored)) => {
-                let event = super::store::event_of("released", name, &stored.record);
+                let event = super::records::event_of("released", name, &stored.record);
                 let event = crate::model::event::Event { detail: Some(ended.to_owned()), ..event };
                 self.store.log(name, &[event]);
                 Ok(())
@@ -189,14 +189,14 @@ impl Claims {
             to: to.to_owned(),
             token,
         };
-        if let Err(error) = event_file::append(self.store.shelf(), key.as_str(), event.line()) {
+        if let Err(error) = event_file::append(self.store.folder(), key.as_str(), event.line()) {
             self.report.warn(&format!("{key}: its event log: {}", crate::error::reason(&error)));
         }
     }
 
     /// The stage that the claim with this token is in.
     fn stage_of(&self, key: &Key, token: u64) -> String {
-        crate::model::stage::last(&event_file::end(self.store.shelf(), key.as_str()), key.as_str())
+        crate::model::stage::last(&event_file::end(self.store.folder(), key.as_str()), key.as_str())
             .filter(|event| event.token == token)
             .map_or_else(|| crate::model::stage::QUEUE.to_owned(), |event| event.to)
     }

@@ -4,8 +4,8 @@
 use super::facts::view;
 use super::repair::{Healed, Healing, failed, forget, heal_key};
 use super::{ClaimCall, Claims, attrs, name_of};
-use crate::cli::claim::Reconcile;
-use crate::command::store::Judged;
+use crate::cli::claim::ClaimReconcile;
+use crate::command::records::Judged;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::claim::Phase;
@@ -54,7 +54,7 @@ pub(super) struct ReconcilePass {
     pub(super) broken: Vec<String>,
 }
 
-pub(super) fn reconcile(call: &ClaimCall, args: &Reconcile) -> Result<Status, Error> {
+pub(super) fn reconcile(call: &ClaimCall, args: &ClaimReconcile) -> Result<Status, Error> {
     let claims = call.claims()?;
     let pass = pass(&claims, args.dry_run)?;
     let worth_saying = |healed: &Healed| healed.report || healed.outcome != Healing::Kept;

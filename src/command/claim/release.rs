@@ -2,13 +2,13 @@
 
 use super::hand_over::{Handed, hand_over};
 use super::{ClaimCall, right, tell};
-use crate::cli::claim::{Release, To};
+use crate::cli::claim::{ClaimRelease, To};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::claim::Goal;
 use serde_json::json;
 
-pub(super) fn release(call: &ClaimCall, args: &Release) -> Result<Status, Error> {
+pub(super) fn release(call: &ClaimCall, args: &ClaimRelease) -> Result<Status, Error> {
     let right = right::explicit(args.token, args.owner)?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;

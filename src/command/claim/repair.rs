@@ -12,7 +12,7 @@ use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
 use crate::os::event_file;
 use crate::tracker::Failure;
 use crate::verdict::liveness;
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use crate::verdict::reconcile::{Action, TicketVerdict};
 use serde_json::json;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn word(action: Action) -> &'static str {
 /// # Errors
 /// What stands between us and the ticket or our own files.
 pub(super) fn heal(claims: &Claims, key: &Key, name: &LockName) -> Result<Healed, Error> {
-    let healer = event_file::healer(claims.store.shelf(), key.as_str(), PATIENCE)
+    let healer = event_file::healer(claims.store.folder(), key.as_str(), PATIENCE)
         .map_err(|error| Error::io(&format!("{}/{key}.heal", claims.store.path().display()), &error))?;
     let Some(_healer) = healer else { return Ok(Healed::kept("another process is at it")) };
     let ticket = claims.tracker.ticket(key)?;
@@ -148,7 +148,7 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
             let swapped = unlock(claims, key, ticket)?;
             if let (Swapped::Done(_), Some(record)) = (&swapped, &view.record) {
                 let closed = [("state", json!(Phase::Closed.as_str()))];
-                claims.store.amend(name, &Right::Token(record.token), &[], &closed)?;
+                claims.store.amend(name, &Credential::Token(record.token), &[], &closed)?;
             }
             return Ok(outcome(swapped));
         }
@@ -233,7 +233,7 @@ fn count_death(claims: &Claims, name: &LockName, view: &View) -> Result<(), Erro
     // With the mark, where it was only found: half a write of ours would hide it from the next pass.
     let mark = view.working_event.as_ref().map(|mark| ("mark", json!(mark.0)));
     let attrs: Vec<_> = std::iter::once(("deaths", json!(deaths))).chain(mark).collect();
-    claims.store.amend(name, &Right::Token(record.token), &[], &attrs).map(drop)
+    claims.store.amend(name, &Credential::Token(record.token), &[], &attrs).map(drop)
 }
 
 /// A marker of a claim that will not be worked on must not lead its round.

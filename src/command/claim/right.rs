@@ -1,28 +1,28 @@
 //! By which right a caller speaks for a claim: its token, or being its owner.
 
-use crate::cli::claim::Right as Args;
+use crate::cli::claim::ClaimRight as Args;
 use crate::command::lock::owner::{among, ancestors, from_environment};
 use crate::env;
 use crate::error::Error;
 use crate::model::ticket::Key;
-use crate::verdict::owner::Wish;
-use crate::verdict::ownership::Right;
+use crate::verdict::owner::OwnerSpec;
+use crate::verdict::ownership::Credential;
 
 /// The token or owner that was named, else the token that `run` exported for this
 /// ticket, else `ORION_OWNER_PID`.
-pub(super) fn of(args: &Args, key: &Key) -> Result<Right, Error> {
+pub(super) fn of(args: &Args, key: &Key) -> Result<Credential, Error> {
     if let Some(token) = args.token {
-        return Ok(Right::Token(token));
+        return Ok(Credential::Token(token));
     }
     let wish = match &args.owner {
-        Some(owner) => Some(Wish::parse(owner)),
+        Some(owner) => Some(OwnerSpec::parse(owner)),
         None => match exported(key) {
-            Some(token) => return Ok(Right::Token(token)),
+            Some(token) => return Ok(Credential::Token(token)),
             None => from_environment()?,
         },
     };
     match wish {
-        Some(wish) => Ok(Right::Owner(among(&ancestors()?, &wish, true)?)),
+        Some(wish) => Ok(Credential::Owner(among(&ancestors()?, &wish, true)?)),
         None => Err(Error::usage(format!("whose {key}? No token was exported for it"))
             .hint("--token N, or --owner $$")),
     }
@@ -35,10 +35,10 @@ fn exported(key: &Key) -> Option<u64> {
 }
 
 /// For `release`: the token, or the owner by its number, and nothing that is inherited.
-pub(super) fn explicit(token: Option<u64>, owner: Option<u32>) -> Result<Right, Error> {
+pub(super) fn explicit(token: Option<u64>, owner: Option<u32>) -> Result<Credential, Error> {
     match (token, owner) {
-        (Some(token), _) => Ok(Right::Token(token)),
-        (None, Some(pid)) => Ok(Right::Owner(among(&ancestors()?, &Wish::Pid(pid), true)?)),
+        (Some(token), _) => Ok(Credential::Token(token)),
+        (None, Some(pid)) => Ok(Credential::Owner(among(&ancestors()?, &OwnerSpec::Pid(pid), true)?)),
         (None, None) => Err(Error::usage("whose claim? --token N, or --owner $$")),
     }
 }

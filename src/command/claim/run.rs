@@ -6,7 +6,7 @@ use super::hand_over::{Handed, hand_over};
 use super::heartbeat::Heartbeat;
 use super::win::{ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims, shim, stage};
-use crate::cli::claim::{Run, Success};
+use crate::cli::claim::{ClaimRun, Success};
 use crate::command::exec;
 use crate::env;
 use crate::error::{Error, Kind, reason};
@@ -15,12 +15,13 @@ use crate::model::claim::{Attrs, Goal};
 use crate::model::name::LockName;
 use crate::model::record::VIA_RUN;
 use crate::model::ticket::Key;
-use crate::os::gate::{Answer, Gate};
+use crate::os::mask::SignalMask;
 use crate::os::proc;
 use crate::os::process::{self, PidFd, wait_any};
-use crate::os::signals::{self, FORWARDED, Mask, Queue};
+use crate::os::signals::{self, FORWARDED, SignalQueue};
+use crate::os::start_barrier::{ShimAnswer, StartBarrier};
 use crate::report::escape;
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;
@@ -28,7 +29,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-pub(super) fn run(call: ClaimCall, args: Run) -> Result<Status, Error> {
+pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
     exec::check(&args.command, "orion-claim run KEY CMD [ARG...]")?;
     let stage = args.stage.as_deref().map(|text| stage::name(text.as_ref())).transpose()?;
     if let Some(status) = shim::unusable(&call.report, &args.command) {
@@ -42,8 +43,8 @@ pub(super) fn run(call: ClaimCall, args: Run) -> Result<Status, Error> {
     // What was blocked from the start is blocked again here, and given back to the command.
     let ClaimCall { shared, report, file_size } = call;
     drop(file_size);
-    let mask = Mask::block(FORWARDED.into_iter().chain([Signal::SIGXFSZ])).map_err(system)?;
-    let queue = Queue::new(FORWARDED).map_err(system)?;
+    let mask = SignalMask::block(FORWARDED.into_iter().chain([Signal::SIGXFSZ])).map_err(system)?;
+    let queue = SignalQueue::new(FORWARDED).map_err(system)?;
     let me = claims.store.me()?;
     let wish = ClaimRequest {
         key: &key,
@@ -56,7 +57,7 @@ pub(super) fn run(call: ClaimCall, args: Run) -> Result<Status, Error> {
     };
     let mut won = claim(&claims, &wish)?;
     say_what_was_interrupted(&claims, &key, &won);
-    let right = Right::Token(won.token);
+    let right = Credential::Token(won.token);
     if let Some(signal) = ending(&queue) {
         hand_over(&claims, &key, &name, &right, Goal::Queue)?;
         report.say(&format!("{key}: {} while it was claimed; back in the queue", signal.as_str()));
@@ -70,9 +71,9 @@ pub(super) fn run(call: ClaimCall, args: Run) -> Result<Status, Error> {
     });
     heart.stop();
     let (status, told) = match ended {
-        Ok((Answer::Closed, status, told)) => (status, told),
+        Ok((ShimAnswer::Closed, status, told)) => (status, told),
         // Nothing ran: the next one may have more luck with it.
-        Ok((Answer::Failed(error), ..)) => {
+        Ok((ShimAnswer::Failed(error), ..)) => {
             hand_over(&claims, &key, &name, &right, Goal::Queue)?;
             return Ok(exec::cannot_run(&report, &args.command, &error));
         }
@@ -94,13 +95,13 @@ pub(super) fn run(call: ClaimCall, args: Run) -> Result<Status, Error> {
 #[expect(clippy::too_many_arguments, reason = "one step of run, with all of its facts")]
 fn start(
     claims: &Claims,
-    shared: &crate::cli::claim::Shared,
-    args: &Run,
+    shared: &crate::cli::claim::ClaimShared,
+    args: &ClaimRun,
     key: &Key,
     name: &LockName,
     won: &mut Won,
     me: crate::model::identity::ProcessIdentity,
-    mask: Mask,
+    mask: SignalMask,
 ) -> Result<Started, Error> {
     if let Some(pulse) = &won.pulse {
         pulse
@@ -128,7 +129,7 @@ fn start(
 /// What the command finds in its environment.
 fn exports(
     claims: &Claims,
-    shared: &crate::cli::claim::Shared,
+    shared: &crate::cli::claim::ClaimShared,
     key: &Key,
     token: u64,
     attrs: &Attrs,
@@ -160,7 +161,7 @@ fn exports(
 }
 
 /// A signal that came while there was no command yet.
-fn ending(queue: &Queue) -> Option<Signal> {
+fn ending(queue: &SignalQueue) -> Option<Signal> {
     while let Ok(Some(caught)) = queue.next() {
         if !matches!(caught.signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
             return Some(caught.signal);
@@ -173,12 +174,16 @@ fn ending(queue: &Queue) -> Option<Signal> {
 struct Started {
     child: Child,
     fd: PidFd,
-    gate: Gate,
+    gate: StartBarrier,
 }
 
 /// Passes signals on until the command has ended. Gives its status, and the first
 /// signal by which somebody wanted it to end. Whatever fails here, the command is waited for.
-fn supervise(run: &mut Started, queue: &Queue, kill_after: Option<Duration>) -> (ExitStatus, Option<Signal>) {
+fn supervise(
+    run: &mut Started,
+    queue: &SignalQueue,
+    kill_after: Option<Duration>,
+) -> (ExitStatus, Option<Signal>) {
     let mut told = None;
     let mut kill_at: Option<Instant> = None;
     loop {
@@ -238,7 +243,7 @@ fn finish(
     claims: &Claims,
     key: &Key,
     name: &LockName,
-    right: &Right,
+    right: &Credential,
     status: Status,
     goal: Goal,
 ) -> Result<Status, Error> {

@@ -2,8 +2,8 @@
 //! what we think best. Every value knows where it came from.
 
 use super::settings_file;
-use crate::cli::claim::Shared;
-use crate::command::store::Where;
+use crate::cli::claim::ClaimShared;
+use crate::command::records::Where;
 use crate::env;
 use crate::error::Error;
 use crate::model::address::{Address, GITHUB};
@@ -93,7 +93,7 @@ impl ClaimSettings {
     ///
     /// # Errors
     /// CONFIG, naming the setting and where it came from.
-    pub(super) fn read(shared: &Shared) -> Result<Self, Error> {
+    pub(super) fn read(shared: &ClaimShared) -> Result<Self, Error> {
         let place = Where { dir: shared.dir.clone(), user: None }.place()?;
         let explicit =
             shared.config.clone().or_else(|| env::value(env::name::CLAIM_CONFIG).map(PathBuf::from));

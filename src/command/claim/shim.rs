@@ -4,12 +4,12 @@
 
 use super::ClaimCall;
 use crate::cli::claim::SHIM;
-use crate::cli::ending::Shim;
+use crate::cli::shared::ShimArgs;
 use crate::command::exec;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{CANNOT_EXECUTE, NOT_FOUND, Status};
-use crate::os::gate::{self, Gate};
-use crate::os::signals::Mask;
+use crate::os::mask::SignalMask;
+use crate::os::start_barrier::{StartBarrier, WaitingShim};
 use crate::report::{Report, escape};
 use std::ffi::OsString;
 use std::io;
@@ -27,9 +27,9 @@ pub(super) const OURSELVES: &str = "/proc/self/exe";
 pub(super) fn start(
     command: &[OsString],
     exports: Vec<(&'static str, OsString)>,
-    mask: Mask,
-) -> io::Result<(Child, Gate)> {
-    let (gate, ends) = Gate::new()?;
+    mask: SignalMask,
+) -> io::Result<(Child, StartBarrier)> {
+    let (gate, ends) = StartBarrier::new()?;
     let (go, answer) = ends.numbers();
     let mut shim = Command::new(OURSELVES);
     shim.arg0("orion-claim").arg(SHIM);
@@ -39,9 +39,9 @@ pub(super) fn start(
 }
 
 /// The hidden subcommand; does not return when all goes well.
-pub(super) fn shim(call: ClaimCall, args: &Shim) -> Result<Status, Error> {
-    let mask = Mask::parse(&args.mask);
-    let (Some(mask), Ok(mut waiting)) = (mask, gate::Waiting::take_over(args.gate, args.answer)) else {
+pub(super) fn shim(call: ClaimCall, args: &ShimArgs) -> Result<Status, Error> {
+    let mask = SignalMask::parse(&args.mask);
+    let (Some(mask), Ok(mut waiting)) = (mask, WaitingShim::take_over(args.gate, args.answer)) else {
         return Err(Error::usage("this is what 'run' starts; it is not for people")
             .hint("orion-claim run KEY CMD [ARG...]"));
     };

@@ -1,8 +1,8 @@
 //! `stage`: which actor is on a ticket. The event log proves; the label decorates.
 
 use super::{ClaimCall, attrs, right, tell};
-use crate::cli::claim::Stage as Args;
-use crate::command::store::not_owner;
+use crate::cli::claim::ClaimStage as Args;
+use crate::command::records::not_owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;

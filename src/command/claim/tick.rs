@@ -2,8 +2,8 @@
 //! its silence after a promise is reported; it never frees anything.
 
 use super::{ClaimCall, right, tell};
-use crate::cli::claim::Tick as Args;
-use crate::command::store::not_owner;
+use crate::cli::claim::ClaimTick as Args;
+use crate::command::records::not_owner;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use serde_json::json;

@@ -2,8 +2,8 @@
 //! and on the ticket, and does an owner live?
 
 use super::{ClaimCall, attrs, right, tell};
-use crate::cli::claim::Verify as Args;
-use crate::command::store::not_owner;
+use crate::cli::claim::ClaimVerify as Args;
+use crate::command::records::not_owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::claim::Phase;

@@ -7,14 +7,14 @@ use super::reconcile::{Trouble, pass};
 use super::repair::Healing;
 use super::settings::ClaimSettings;
 use super::{ClaimCall, Claims, shim, stage};
-use crate::cli::claim::{Success, Watch};
+use crate::cli::claim::{ClaimWatch, Success};
 use crate::command::exec;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::duration;
 use crate::model::ticket::Key;
-use crate::os::bell::Bell;
 use crate::os::process::{PidFd, wait_any};
+use crate::os::signal_pipe::SignalPipe;
 use crate::os::{random, signals};
 use crate::tracker::Failure;
 use crate::verdict::liveness::State;
@@ -40,7 +40,7 @@ struct WatchedRun {
 
 struct Watcher<'a> {
     call: &'a ClaimCall,
-    args: &'a Watch,
+    args: &'a ClaimWatch,
     claims: Claims,
     every: Duration,
     max: usize,
@@ -56,7 +56,7 @@ struct Watcher<'a> {
     fired: Vec<Key>,
 }
 
-pub(super) fn watch(call: &ClaimCall, args: &Watch) -> Result<Status, Error> {
+pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error> {
     exec::check(&args.command, "orion-claim watch CMD [ARG...]")?;
     if let Some(stage) = &args.stage {
         stage::name(stage.as_ref())?;
@@ -72,7 +72,7 @@ pub(super) fn watch(call: &ClaimCall, args: &Watch) -> Result<Status, Error> {
     }
     let system = |error: std::io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
     signals::hear_of_children().map_err(system)?;
-    let stop = Bell::new(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]).map_err(system)?;
+    let stop = SignalPipe::new(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]).map_err(system)?;
     let mut watcher = Watcher {
         call,
         args,
@@ -90,7 +90,7 @@ pub(super) fn watch(call: &ClaimCall, args: &Watch) -> Result<Status, Error> {
 }
 
 impl Watcher<'_> {
-    fn until_stopped(&mut self, stop: &Bell) -> Result<Status, Error> {
+    fn until_stopped(&mut self, stop: &SignalPipe) -> Result<Status, Error> {
         let mut stops = 0;
         let mut fatal: Option<Error> = None;
         let mut next_pass = Instant::now();
@@ -148,7 +148,7 @@ impl Watcher<'_> {
     }
 
     /// Until a run ends, somebody wants us to stop, or it is time for the next pass.
-    fn wait(&self, stop: &Bell, until: Option<Duration>) -> Result<(), Error> {
+    fn wait(&self, stop: &SignalPipe, until: Option<Duration>) -> Result<(), Error> {
         let mut fds: Vec<BorrowedFd<'_>> = vec![stop.as_fd()];
         fds.extend(self.running.iter().map(|run| run.fd.as_fd()));
         wait_any(&fds, until).map(drop).map_err(|error| Error::io("waiting", &error))

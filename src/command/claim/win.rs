@@ -4,8 +4,10 @@
 
 use super::attempt::{ClaimAttempt, NotWon};
 use super::{Claims, attrs, repair};
-use crate::cli::claim::Work;
-use crate::command::store::{Acquired, Judged, Outcome, PulseWish, Request, Terms, event_of};
+use crate::cli::claim::ClaimWork;
+use crate::command::records::{
+    AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, Judged, PulsePolicy, event_of,
+};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::model::arbiter::Arbiter;
@@ -26,7 +28,7 @@ pub(super) struct ClaimRequest<'a> {
     /// that a claim cut short is a dead one.
     pub(super) owners: Vec<ProcessIdentity>,
     pub(super) via: &'static str,
-    pub(super) work: &'a Work,
+    pub(super) work: &'a ClaimWork,
     pub(super) pulse: bool,
     pub(super) stage: Option<&'a str>,
 }
@@ -129,7 +131,7 @@ fn take_record(
     wish: &ClaimRequest<'_>,
     nonce: &str,
     round: Option<&EventId>,
-) -> Result<Acquired, Error> {
+) -> Result<AcquiredLock, Error> {
     let attrs = Attrs {
         tracker: claims.settings.address.canonical(),
         state: Phase::Intent,
@@ -141,25 +143,25 @@ fn take_record(
         worktree: wish.work.worktree.clone(),
         ..Attrs::default()
     };
-    let request = Request {
+    let request = AcquireRequest {
         owners: vec![claims.store.me()?],
         note: None,
         attrs: attrs.to_map(),
-        pulse: if wish.pulse { PulseWish::Us } else { PulseWish::Nobody },
+        pulse: if wish.pulse { PulsePolicy::Us } else { PulsePolicy::Nobody },
     };
     let inherit = |ended: &crate::model::record::Record| self::attrs(ended).inherited(ended.token);
-    let terms = Terms { over_dead: false, inherit: &inherit };
+    let terms = AcquireTerms { over_dead: false, inherit: &inherit };
     for _ in 0..3 {
         match claims.store.acquire_on(wish.name, &request, &terms)? {
-            Outcome::Acquired(acquired) => return Ok(*acquired),
-            Outcome::NotTaken(judged) if judged.state() == &State::Dead => {
+            AcquireOutcome::AcquiredLock(acquired) => return Ok(*acquired),
+            AcquireOutcome::NotTaken(judged) if judged.state() == &State::Dead => {
                 let healed = repair::heal(claims, wish.key, wish.name)?;
                 if !healed.done() {
                     return Err(Error::new(Kind::CannotTell, format!("{}: {}", wish.key, healed.reason)));
                 }
                 claims.report.say(&healed.line(wish.key));
             }
-            Outcome::NotTaken(judged) => return Err(held(claims, wish, &judged)),
+            AcquireOutcome::NotTaken(judged) => return Err(held(claims, wish, &judged)),
         }
     }
     Err(Error::new(Kind::CannotTell, format!("{}: its record here keeps changing", wish.key)))

@@ -13,8 +13,9 @@ use crate::error::{Error, Kind};
 use crate::exit::Status;
 use crate::model::lease::BECOME;
 use crate::os::child::{self, ChildChange};
+use crate::os::mask::{SignalMask, TERMINAL_STOPS};
 use crate::os::process::{PidFd, wait_any};
-use crate::os::signals::{self, Mask, Queue, TERMINAL_STOPS};
+use crate::os::signals::{self, SignalQueue};
 use crate::os::terminal::ControllingTerminal;
 use crate::report::Report;
 use nix::sys::signal::{Signal, raise};
@@ -34,10 +35,10 @@ pub(super) const TERMINAL_STOP: Signal = Signal::SIGTTOU;
 /// Starts the command and stays until it ends; its status is ours.
 pub(super) fn guard(arguments: &Guardian) -> Result<Status, Error> {
     let system = |error: io::Error| Error::new(Kind::System, format!("guardian: {error}"));
-    let mask = mask(&arguments.mask)?.and(Mask::block(TERMINAL_STOPS).map_err(system)?);
-    Mask::of([TERMINAL_STOP]).give_back().map_err(system)?;
+    let mask = mask(&arguments.mask)?.and(SignalMask::block(TERMINAL_STOPS).map_err(system)?);
+    SignalMask::of([TERMINAL_STOP]).give_back().map_err(system)?;
     let mut pipe = child::adopt_pipe(arguments.pipe).map_err(system)?;
-    let queue = Queue::new([Signal::SIGCHLD]).map_err(system)?;
+    let queue = SignalQueue::new([Signal::SIGCHLD]).map_err(system)?;
     if !may_start(&mut pipe).map_err(system)? {
         return Err(Error::new(
             Kind::NotOwner,
@@ -63,8 +64,8 @@ pub(super) fn guard(arguments: &Guardian) -> Result<Status, Error> {
     }
 }
 
-fn mask(text: &str) -> Result<Mask, Error> {
-    Mask::parse(text).ok_or_else(|| Error::usage("this is not a signal mask"))
+fn mask(text: &str) -> Result<SignalMask, Error> {
+    SignalMask::parse(text).ok_or_else(|| Error::usage("this is not a signal mask"))
 }
 
 /// Waits for the first byte. `false`: the supervisor is gone.
@@ -81,7 +82,7 @@ fn may_start(pipe: &mut File) -> io::Result<bool> {
     }
 }
 
-fn start(mask: Mask, arguments: &Guardian) -> io::Result<Child> {
+fn start(mask: SignalMask, arguments: &Guardian) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0(super::PROGRAM)
         .args([BECOME, "--mask", &mask.to_text(), "--parent", &std::process::id().to_string(), "--"])

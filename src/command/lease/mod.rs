@@ -7,7 +7,7 @@ mod say;
 mod supervise;
 mod takeover;
 
-use crate::cli::lease::{Command, Lease, Store};
+use crate::cli::lease::{LeaseArgs, LeaseCommand, LeaseStore};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::lease::{observe, ticking};
@@ -20,23 +20,23 @@ const PROGRAM: &str = "orion-lease";
 
 /// Entry of the program.
 pub fn main() -> ExitCode {
-    super::frame::run(PROGRAM, |arguments: Lease, report: &mut Report| {
+    super::frame::run(PROGRAM, |arguments: LeaseArgs, report: &mut Report| {
         report.quiet = arguments.shared.quiet;
         report.verbose = arguments.shared.verbose;
         report.json = arguments.shared.json;
         match arguments.command {
-            Command::Path(store) => path(&store, report),
-            Command::Run(run) => run::run(run, report),
-            Command::Probe(probe) => probe::probe(&probe, report),
-            Command::Tick(store) => tick(&store, report),
-            Command::Takeover(takeover) => takeover::takeover(&takeover, report),
-            Command::Guardian(guardian) => guardian::guard(&guardian),
-            Command::Become(shim) => guardian::become_command(&shim, report),
+            LeaseCommand::Path(store) => path(&store, report),
+            LeaseCommand::Run(run) => run::run(run, report),
+            LeaseCommand::Probe(probe) => probe::probe(&probe, report),
+            LeaseCommand::Tick(store) => tick(&store, report),
+            LeaseCommand::Takeover(takeover) => takeover::takeover(&takeover, report),
+            LeaseCommand::Guardian(guardian) => guardian::guard(&guardian),
+            LeaseCommand::Become(shim) => guardian::become_command(&shim, report),
         }
     })
 }
 
-fn path(arguments: &Store, report: &Report) -> Result<Status, Error> {
+fn path(arguments: &LeaseStore, report: &Report) -> Result<Status, Error> {
     let place = observe::find(&arguments.store)?;
     let lock = place.lock_path();
     let printed = if report.json {
@@ -51,7 +51,7 @@ fn path(arguments: &Store, report: &Report) -> Result<Status, Error> {
     Ok(Exit::Ok.into())
 }
 
-fn tick(arguments: &Store, report: &Report) -> Result<Status, Error> {
+fn tick(arguments: &LeaseStore, report: &Report) -> Result<Status, Error> {
     let place = observe::find(&arguments.store).map_err(|error| match error.kind() {
         // The directory went away under a resident: its role is gone, nothing is to be created.
         Kind::CannotCreate => Error::new(Kind::NotOwner, error.message().to_owned()),

@@ -1,14 +1,14 @@
 //! `probe`: who serves a store, said without taking part.
 
 use super::say::HolderReport;
-use crate::cli::lease::Probe;
+use crate::cli::lease::LeaseProbe;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::lease::observe::{self, LockState, show};
 use crate::report::Report;
 use serde_json::json;
 
-pub(super) fn probe(arguments: &Probe, report: &Report) -> Result<Status, Error> {
+pub(super) fn probe(arguments: &LeaseProbe, report: &Report) -> Result<Status, Error> {
     let place = observe::find(&arguments.store)
         // A probe creates nothing: a missing directory only means that nothing can be said.
         .map_err(|error| match error.kind() {

@@ -2,8 +2,8 @@
 
 use super::say::HolderReport;
 use super::supervise::supervise;
-use crate::cli::lease::{Run, When};
-use crate::cli::lock::Patience;
+use crate::cli::lease::{LeaseRun, When};
+use crate::cli::shared::Patience;
 use crate::command::exec;
 use crate::command::lock::busy_code;
 use crate::error::{Error, Kind};
@@ -17,7 +17,7 @@ use crate::verdict::lease::TakeoverReason;
 use std::ffi::OsString;
 use std::time::Duration;
 
-pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
+pub(super) fn run(arguments: LeaseRun, report: &Report) -> Result<Status, Error> {
     exec::check(&arguments.command, "orion-lease run -w 10m STORE CMD [ARG...]")?;
     let busy = busy_code(&arguments.busy, true)?;
     let place = observe::find(&arguments.store)?;
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: Run, report: &Report) -> Result<Status, Error> {
     }
 }
 
-fn serve(resident: Resident, arguments: &Run, report: &Report) -> Result<Status, Error> {
+fn serve(resident: Resident, arguments: &LeaseRun, report: &Report) -> Result<Status, Error> {
     if !arguments.exec {
         return supervise(resident, &arguments.command, report);
     }
@@ -94,7 +94,7 @@ fn command_build(command: &[OsString]) -> Option<Build> {
     Build::of(&exec::find(command.first()?)?).ok()
 }
 
-fn stamped(build: Option<Build>, arguments: &Run) -> Option<Build> {
+fn stamped(build: Option<Build>, arguments: &LeaseRun) -> Option<Build> {
     match (build, &arguments.revision) {
         (Some(build), Some(revision)) => Some(build.revision(revision.as_str())),
         (build, _) => build,

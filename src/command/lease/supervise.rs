@@ -9,9 +9,10 @@ use crate::lease::observe::show;
 use crate::model::lease::GUARDIAN;
 use crate::os::child::{self, ChildChange};
 use crate::os::inotify::Inotify;
+use crate::os::mask::SignalMask;
 use crate::os::proc;
 use crate::os::process::wait_any;
-use crate::os::signals::{self, FORWARDED, Mask, Queue, signal_group_of_child, signal_own_group};
+use crate::os::signals::{self, FORWARDED, SignalQueue, signal_group_of_child, signal_own_group};
 use crate::os::terminal::ControllingTerminal;
 use crate::report::{Report, escape};
 use nix::sys::signal::Signal;
@@ -40,11 +41,11 @@ struct Supervisor<'a> {
     report: &'a Report,
     guardian: Child,
     pipe: File,
-    queue: Queue,
+    queue: SignalQueue,
     watch: Option<Inotify>,
     /// The terminal, when it was handed to the command.
     terminal: Option<ControllingTerminal>,
-    mask: Mask,
+    mask: SignalMask,
     passed_int: bool,
     /// When the role was lost, the command is killed at this time.
     kill_at: Option<Instant>,
@@ -62,8 +63,8 @@ pub(super) fn supervise(resident: Resident, command: &[OsString], report: &Repor
     }
     // SIGTTOU: taking the terminal back happens from the background.
     let ours = FORWARDED.into_iter().chain([Signal::SIGCHLD, Signal::SIGTTOU]);
-    let mask = Mask::block(ours).map_err(system)?;
-    let queue = Queue::new(FORWARDED.into_iter().chain([Signal::SIGCHLD])).map_err(system)?;
+    let mask = SignalMask::block(ours).map_err(system)?;
+    let queue = SignalQueue::new(FORWARDED.into_iter().chain([Signal::SIGCHLD])).map_err(system)?;
     let (read, pipe) = child::pipe_for_child().map_err(system)?;
     let guardian = Command::new("/proc/self/exe")
         .arg0(super::PROGRAM)

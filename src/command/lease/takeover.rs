@@ -1,7 +1,7 @@
 //! `takeover`: end a stuck holder, leave the role free.
 
 use super::say::HolderReport;
-use crate::cli::lease::Takeover;
+use crate::cli::lease::LeaseTakeover;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::lease::observe::{self, LeaseObservation, LockState, show};
@@ -14,7 +14,7 @@ use crate::verdict::lease::TakeoverReason;
 use serde_json::json;
 use std::time::Duration;
 
-pub(super) fn takeover(arguments: &Takeover, report: &Report) -> Result<Status, Error> {
+pub(super) fn takeover(arguments: &LeaseTakeover, report: &Report) -> Result<Status, Error> {
     let place = observe::find(&arguments.store)?;
     let policy = LeasePolicy {
         wait: Some(Duration::ZERO),

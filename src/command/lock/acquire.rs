@@ -3,10 +3,10 @@
 use super::owner::{among, ancestors, any, exported_token, from_environment, missing};
 use super::refuse::{Relation, turned_away};
 use super::status_file::StatusFile;
-use super::wait::{Taken, take};
-use super::{Call, busy_code, name};
-use crate::cli::lock::Acquire;
-use crate::command::store::{Acquired, ON_BEHALF, PulseWish, Request, Store};
+use super::wait::{TakeResult, take};
+use super::{LockCall, busy_code, name};
+use crate::cli::lock::LockAcquire;
+use crate::command::records::{AcquireRequest, AcquiredLock, ON_BEHALF, PulsePolicy, Records};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -14,13 +14,13 @@ use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::record::VIA_ACQUIRE;
 use crate::os::pulse::is_pulse_of;
-use crate::verdict::owner::Wish;
-use crate::verdict::ownership::Right;
+use crate::verdict::owner::OwnerSpec;
+use crate::verdict::ownership::Credential;
 use serde_json::{Map, Value, json};
 use std::os::fd::AsFd;
 
 /// Takes it, or says who holds it.
-pub(super) fn acquire(call: &Call, args: Acquire) -> Result<Status, Error> {
+pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(&args.busy, false)?;
     let owner = owner(&args)?;
@@ -41,18 +41,18 @@ pub(super) fn acquire(call: &Call, args: Acquire) -> Result<Status, Error> {
     }
     let stdin = std::io::stdin();
     let pulse = if args.pulse_stdin {
-        if !is_pulse_of(store.shelf(), name.as_str(), &stdin) {
+        if !is_pulse_of(store.folder(), name.as_str(), &stdin) {
             return Err(Error::usage("--pulse-stdin: standard input is not the pulse of this lock")
                 .hint(format!("open it first: exec {{P}}<{}/{name}.pulse", store.path().display())));
         }
-        PulseWish::Bearer(stdin.as_fd())
+        PulsePolicy::Descriptor(stdin.as_fd())
     } else {
-        PulseWish::Nobody
+        PulsePolicy::Nobody
     };
-    let request = Request { owners: vec![owner.clone()], note: args.note.clone(), attrs, pulse };
+    let request = AcquireRequest { owners: vec![owner.clone()], note: args.note.clone(), attrs, pulse };
     match take(&store, &name, &request, &args.wait)? {
-        Taken::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
-        Taken::No(judged, relation) => {
+        TakeResult::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
+        TakeResult::No(judged, relation) => {
             let token = judged.record().map(|record| record.token);
             let ours =
                 relation == Relation::You || (token.is_some() && exported_token(name.as_str()) == token);
@@ -66,13 +66,13 @@ pub(super) fn acquire(call: &Call, args: Acquire) -> Result<Status, Error> {
 }
 
 /// Named by an option or by `ORION_OWNER_PID`; there is no default.
-fn owner(args: &Acquire) -> Result<ProcessIdentity, Error> {
+fn owner(args: &LockAcquire) -> Result<ProcessIdentity, Error> {
     if let Some(pid) = args.owner.for_pid {
         return any(pid);
     }
     let callers = ancestors()?;
     let wish = match &args.owner.owner {
-        Some(text) => Some(Wish::parse(text)),
+        Some(text) => Some(OwnerSpec::parse(text)),
         None => from_environment()?,
     };
     match wish {
@@ -83,10 +83,10 @@ fn owner(args: &Acquire) -> Result<ProcessIdentity, Error> {
 
 /// A token that was asked for and cannot be printed must not leave a lock that nobody can release.
 fn say(
-    call: &Call,
-    store: &Store,
+    call: &LockCall,
+    store: &Records,
     name: &LockName,
-    acquired: &Acquired,
+    acquired: &AcquiredLock,
     owner: &ProcessIdentity,
     print_token: bool,
 ) -> Result<Status, Error> {
@@ -108,7 +108,7 @@ fn say(
         Ok(())
     };
     if let Err(error) = printed {
-        store.release(name, &Right::Token(token))?;
+        store.release(name, &Credential::Token(token))?;
         return Err(Error::new(
             Kind::Io,
             format!(

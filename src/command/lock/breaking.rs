@@ -1,18 +1,18 @@
 //! `break`: a person frees a lock whose owner nobody can judge. Ends nothing.
 
-use super::{Call, name};
-use crate::cli::ending::Break;
-use crate::command::store::{Judged, Released, Store, newer, not_owner};
+use super::{LockCall, name};
+use crate::cli::lock_control::LockBreak;
+use crate::command::records::{Judged, Records, Released, newer, not_owner};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
 use crate::verdict::liveness::State;
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 use std::io::{self, IsTerminal};
 
-pub(super) fn break_open(call: &Call, args: &Break) -> Result<Status, Error> {
+pub(super) fn break_open(call: &LockCall, args: &LockBreak) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let Some(store) = call.existing()? else {
         return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
@@ -24,7 +24,7 @@ pub(super) fn break_open(call: &Call, args: &Break) -> Result<Status, Error> {
     if let (State::Live(_), None) = (judged.state(), judged.record()) {
         return Err(tell::refusal(&store, &name, &judged));
     }
-    store.owned(&name, &judged.found, store.last_token(&name), &Right::Token(args.token))?;
+    store.owned(&name, &judged.found, store.last_token(&name), &Credential::Token(args.token))?;
     match judged.state() {
         State::Unknown(_) if judged.record().is_some() => {}
         State::Live(_) if args.owner_is_alive => {}
@@ -47,7 +47,7 @@ pub(super) fn break_open(call: &Call, args: &Break) -> Result<Status, Error> {
     done(call, &name, args.token, released != Released::Before)
 }
 
-fn done(call: &Call, name: &LockName, token: u64, broken: bool) -> Result<Status, Error> {
+fn done(call: &LockCall, name: &LockName, token: u64, broken: bool) -> Result<Status, Error> {
     if call.report.json {
         drop(call.report.object(&json!({"name": name.as_str(), "token": token, "broken": broken})));
     }
@@ -55,7 +55,7 @@ fn done(call: &Call, name: &LockName, token: u64, broken: bool) -> Result<Status
 }
 
 /// Proved to live: not without being told so.
-fn alive(store: &Store, name: &LockName, judged: &Judged, token: u64) -> Error {
+fn alive(store: &Records, name: &LockName, judged: &Judged, token: u64) -> Error {
     Error::new(Kind::Held, tell::refusal(store, name, judged).message()).hint(format!(
         "to end it: orion-lock stop --token {token} {name}; to free the lock under it: \
          orion-lock break --owner-is-alive --token {token} {name}"
@@ -63,7 +63,13 @@ fn alive(store: &Store, name: &LockName, judged: &Judged, token: u64) -> Error {
 }
 
 /// Asks on the terminal.
-fn confirm(call: &Call, args: &Break, store: &Store, name: &LockName, judged: &Judged) -> Result<(), Error> {
+fn confirm(
+    call: &LockCall,
+    args: &LockBreak,
+    store: &Records,
+    name: &LockName,
+    judged: &Judged,
+) -> Result<(), Error> {
     let refusal = tell::refusal(store, name, judged);
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         let alive = if args.owner_is_alive { " --owner-is-alive" } else { "" };

@@ -1,8 +1,8 @@
 //! `help`: of a subcommand, and of the exit codes.
 
-use super::Call;
-use crate::cli::lock::{Help, Lock};
-use crate::cli::{self, Stop};
+use super::LockCall;
+use crate::cli::lock::{Lock, LockHelp};
+use crate::cli::{self, ParseEnd};
 use crate::error::Error;
 use crate::exit::{CANNOT_EXECUTE, Exit, NOT_FOUND, Status, table};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ const RULES: &str = "
   has a kind that is finer than its code: held, held_by_you, held_by_ancestor,
   unknown_owner, guard_stuck, not_owner, owner_ended, ...";
 
-pub(super) fn help(call: &Call, args: &Help) -> Result<Status, Error> {
+pub(super) fn help(call: &LockCall, args: &LockHelp) -> Result<Status, Error> {
     let topic = args.topic.as_deref();
     if topic == Some(EXIT_CODES) {
         drop(if call.report.json {
@@ -45,11 +45,11 @@ pub(super) fn help(call: &Call, args: &Help) -> Result<Status, Error> {
     }
     let words = [Some("orion-lock"), topic, Some("--help")].into_iter().flatten().map(OsString::from);
     match cli::parse::<Lock>("orion-lock", words) {
-        Err(Stop::Show(text)) => {
+        Err(ParseEnd::Show(text)) => {
             drop(call.report.data(&text));
             Ok(Exit::Ok.into())
         }
-        Err(Stop::Usage(_)) | Ok(_) => Err(Error::usage(format!(
+        Err(ParseEnd::Usage(_)) | Ok(_) => Err(Error::usage(format!(
             "there is no help about '{}'",
             crate::report::escape(topic.unwrap_or_default().as_bytes(), 60)
         ))

@@ -1,8 +1,8 @@
 //! `list`: every lock, one row each.
 
-use super::{Call, status};
+use super::{LockCall, status};
 use crate::cli::lock::Whose;
-use crate::command::store::{Judged, Store, Where};
+use crate::command::records::{Judged, Records, Where};
 use crate::command::tell;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -14,7 +14,7 @@ use crate::verdict::liveness::State;
 use serde_json::{Value, json};
 
 /// The directories to read.
-pub(super) fn places(call: &Call, whose: &Whose) -> Result<Vec<Where>, Error> {
+pub(super) fn places(call: &LockCall, whose: &Whose) -> Result<Vec<Where>, Error> {
     let of = |user: String| Where { dir: None, user: Some(user) };
     if let Some(user) = &whose.user {
         return Ok(vec![of(user.clone())]);
@@ -39,7 +39,7 @@ pub(super) fn places(call: &Call, whose: &Whose) -> Result<Vec<Where>, Error> {
     Ok(places)
 }
 
-pub(super) fn list(call: &Call, whose: &Whose) -> Result<Status, Error> {
+pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
     let places = places(call, whose)?;
     let several = places.len() > 1 || whose.all_users;
     let mut rows: Vec<[String; 6]> = Vec::new();
@@ -99,7 +99,7 @@ fn row(name: &LockName, judged: &Judged, skips: u64, user: Option<String>) -> [S
 }
 
 /// Refusals and skips in a row by the present holder; best effort, from the log.
-fn skips(store: &Store, name: &LockName, judged: &Judged) -> u64 {
+fn skips(store: &Records, name: &LockName, judged: &Judged) -> u64 {
     if !matches!(judged.state(), State::Live(_)) {
         return 0;
     }

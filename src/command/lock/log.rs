@@ -1,7 +1,7 @@
 //! `log`: what happened, and why a run was skipped.
 
-use super::{Call, list, name};
-use crate::cli::lock::Log;
+use super::{LockCall, list, name};
+use crate::cli::lock::LockLog;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -12,7 +12,7 @@ use crate::report::escape;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) fn log(call: &Call, args: Log) -> Result<Status, Error> {
+pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
     let wanted = args.name.as_deref().map(name).transpose()?;
     let mut events: Vec<Event> = Vec::new();
     let mut looked_in = Vec::new();

@@ -3,7 +3,7 @@
 mod acquire;
 mod breaking;
 mod doctor;
-mod ending;
+mod end_holder;
 mod help;
 mod hold;
 mod list;
@@ -21,15 +21,16 @@ mod tick;
 mod tree;
 mod verify;
 mod wait;
-mod whereabouts;
+mod where_is;
 
 pub(crate) use refuse::count;
 pub(super) use run::comm_of;
 pub(super) use status::exit_of;
 
-use super::store::{Store, Where};
+use super::records::{Records, Where};
 use crate::cli::Lazy;
-use crate::cli::lock::{Busy, Command, Lock, Shared};
+use crate::cli::lock::{Lock, LockCommand, LockShared};
+use crate::cli::shared::Busy;
 use crate::error::Error;
 use crate::exit::{Status, may_mean_busy};
 use crate::model::name::LockName;
@@ -47,54 +48,54 @@ pub fn main() -> ExitCode {
         report.quiet = arguments.shared.quiet;
         report.verbose = arguments.shared.verbose;
         report.json = arguments.shared.json;
-        let call = Call { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
+        let call = LockCall { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
         match arguments.command {
-            Command::Run(Lazy(run)) => run::run(call, run),
-            Command::Acquire(Lazy(acquire)) => acquire::acquire(&call, acquire),
-            Command::Release(Lazy(release)) => release::release(&call, release),
-            Command::Verify(Lazy(verify)) => verify::verify(&call, verify),
-            Command::Tick(Lazy(tick)) => tick::tick(&call, &tick),
-            Command::Hold(Lazy(hold)) => hold::hold(&call, &hold),
-            Command::Stop(Lazy(stop)) => stop::stop(&call, &stop),
-            Command::Break(Lazy(wish)) => breaking::break_open(&call, &wish),
-            Command::Shim(Lazy(shim)) => shim::shim(call, &shim),
-            Command::Status(Lazy(status)) => status::status(&call, status),
-            Command::List(Lazy(list)) => list::list(&call, &list.whose),
-            Command::Log(Lazy(log)) => log::log(&call, log),
-            Command::Wait(Lazy(wait)) => wait::until_free(&call, &wait),
-            Command::Doctor => doctor::doctor(&call),
-            Command::Help(Lazy(topic)) => help::help(&call, &topic),
-            Command::Where(Lazy(place)) => whereabouts::show(&call, &place),
+            LockCommand::Run(Lazy(run)) => run::run(call, run),
+            LockCommand::Acquire(Lazy(acquire)) => acquire::acquire(&call, acquire),
+            LockCommand::Release(Lazy(release)) => release::release(&call, release),
+            LockCommand::Verify(Lazy(verify)) => verify::verify(&call, verify),
+            LockCommand::Tick(Lazy(tick)) => tick::tick(&call, &tick),
+            LockCommand::Hold(Lazy(hold)) => hold::hold(&call, &hold),
+            LockCommand::Stop(Lazy(stop)) => stop::stop(&call, &stop),
+            LockCommand::Break(Lazy(wish)) => breaking::break_open(&call, &wish),
+            LockCommand::Shim(Lazy(shim)) => shim::shim(call, &shim),
+            LockCommand::Status(Lazy(status)) => status::status(&call, status),
+            LockCommand::List(Lazy(list)) => list::list(&call, &list.whose),
+            LockCommand::Log(Lazy(log)) => log::log(&call, log),
+            LockCommand::Wait(Lazy(wait)) => wait::until_free(&call, &wait),
+            LockCommand::Doctor => doctor::doctor(&call),
+            LockCommand::Help(Lazy(topic)) => help::help(&call, &topic),
+            LockCommand::Where(Lazy(place)) => where_is::show(&call, &place),
         }
     })
 }
 
 /// What every subcommand has at hand.
-struct Call {
-    shared: Shared,
+struct LockCall {
+    shared: LockShared,
     report: Report,
     /// SIGXFSZ stays blocked until a command is run.
     file_size: Blocked,
 }
 
-impl Call {
+impl LockCall {
     fn place(&self) -> Where {
         Where { dir: self.shared.dir.clone(), user: None }
     }
 
     /// The store for taking; made when missing.
-    fn store(&self) -> Result<Store, Error> {
+    fn store(&self) -> Result<Records, Error> {
         let store = self.place_store(&self.place(), true)?;
         store.ok_or_else(|| Error::config("the state directory cannot be made"))
     }
 
     /// The store for looking; `None` when nothing was ever held there.
-    fn existing(&self) -> Result<Option<Store>, Error> {
+    fn existing(&self) -> Result<Option<Records>, Error> {
         self.place_store(&self.place(), false)
     }
 
-    fn place_store(&self, place: &Where, create: bool) -> Result<Option<Store>, Error> {
-        let store = Store::open(place, &["locks"], LOCK, create)?;
+    fn place_store(&self, place: &Where, create: bool) -> Result<Option<Records>, Error> {
+        let store = Records::open(place, &["locks"], LOCK, create)?;
         if let Some(store) = &store
             && store.state.place.overruled
         {

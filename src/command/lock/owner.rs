@@ -5,7 +5,7 @@ use crate::error::{Error, reason};
 use crate::model::ancestor::Ancestor;
 use crate::model::identity::ProcessIdentity;
 use crate::os::{host, proc, process};
-use crate::verdict::owner::{Wish, hint, pick};
+use crate::verdict::owner::{OwnerSpec, hint, pick};
 
 /// The callers of this process.
 pub(in crate::command) fn ancestors() -> Result<Vec<Ancestor>, Error> {
@@ -20,7 +20,7 @@ pub(super) fn callers() -> Result<Vec<u32>, Error> {
 /// The owner among the callers. `short_lived` allows a one-shot shell.
 pub(in crate::command) fn among(
     ancestors: &[Ancestor],
-    wish: &Wish,
+    wish: &OwnerSpec,
     short_lived: bool,
 ) -> Result<ProcessIdentity, Error> {
     let owner = pick(wish, ancestors, short_lived).map_err(|(what, hint)| Error::usage(what).hint(hint))?;
@@ -28,11 +28,11 @@ pub(in crate::command) fn among(
 }
 
 /// `ORION_OWNER_PID`: a live caller, like `--owner`.
-pub(in crate::command) fn from_environment() -> Result<Option<Wish>, Error> {
+pub(in crate::command) fn from_environment() -> Result<Option<OwnerSpec>, Error> {
     match env::value(env::name::OWNER_PID) {
         None => Ok(None),
-        Some(value) => match value.to_str().map(Wish::parse) {
-            Some(wish @ Wish::Pid(_)) => Ok(Some(wish)),
+        Some(value) => match value.to_str().map(OwnerSpec::parse) {
+            Some(wish @ OwnerSpec::Pid(_)) => Ok(Some(wish)),
             _ => Err(Error::usage(format!("{} is not a pid: {}", env::name::OWNER_PID, value.display()))),
         },
     }

@@ -1,7 +1,7 @@
 //! Turned away: say who holds it, count it, and end with the right code.
 
 use super::status_file::StatusFile;
-use crate::command::store::{Judged, Store, event_of};
+use crate::command::records::{Judged, Records, event_of};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -43,7 +43,7 @@ pub(super) fn relation(judged: &Judged, owner: &ProcessIdentity, callers: &[u32]
 
 /// The refusal with its kind.
 pub(super) fn error(
-    store: &Store,
+    store: &Records,
     name: &LockName,
     judged: &Judged,
     relation: Relation,
@@ -80,7 +80,7 @@ pub(super) fn error(
 /// Reports a refusal and gives the status to end with. `busy` is the code for 75.
 pub(super) fn turned_away(
     report: &Report,
-    store: &Store,
+    store: &Records,
     name: &LockName,
     judged: &Judged,
     relation: Relation,
@@ -112,7 +112,7 @@ pub(super) fn turned_away(
 /// Logs a refusal or skip, and names a holder that makes us skip again and again.
 pub(crate) fn count(
     report: &Report,
-    store: &Store,
+    store: &Records,
     name: &LockName,
     judged: &Judged,
     word: &str,

@@ -1,21 +1,21 @@
 //! `release`: give the lock back, by token or as its owner.
 
 use super::owner::{among, ancestors};
-use super::{Call, name};
-use crate::cli::lock::Release;
-use crate::command::store::{Released, not_owner};
+use super::{LockCall, name};
+use crate::cli::lock::LockRelease;
+use crate::command::records::{Released, not_owner};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
-use crate::verdict::owner::Wish;
-use crate::verdict::ownership::Right;
+use crate::verdict::owner::OwnerSpec;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 
-pub(super) fn release(call: &Call, args: Release) -> Result<Status, Error> {
+pub(super) fn release(call: &LockCall, args: LockRelease) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let right = match (args.token, args.owner) {
-        (Some(token), _) => Right::Token(token),
+        (Some(token), _) => Credential::Token(token),
         // Only a number: a name or the environment would be inherited by whoever must not release.
-        (None, Some(pid)) => Right::Owner(among(&ancestors()?, &Wish::Pid(pid), true)?),
+        (None, Some(pid)) => Credential::Owner(among(&ancestors()?, &OwnerSpec::Pid(pid), true)?),
         (None, None) => return Err(Error::usage("whose lock?").hint("--token N, or --owner $$")),
     };
     let Some(store) = call.existing()? else {

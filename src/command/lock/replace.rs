@@ -1,12 +1,12 @@
 //! `run --replace`: ask the holder to end, wait for that, and take the lock.
 
-use super::ending::{Ended, Wanted, end_holder};
+use super::end_holder::{HolderEnd, Wanted, end_holder};
 use super::owner::callers;
 use super::refuse::{Relation, relation};
 use super::stop::PATIENCE;
-use super::wait::Taken;
-use crate::cli::lock::{Patience, Wait};
-use crate::command::store::{Outcome, Request, Store};
+use super::wait::TakeResult;
+use crate::cli::shared::{Patience, Wait};
+use crate::command::records::{AcquireOutcome, AcquireRequest, Records};
 use crate::error::Error;
 use crate::model::name::LockName;
 use crate::report::Report;
@@ -16,22 +16,22 @@ use std::time::Instant;
 /// Takes the lock, ending its holder first. Only the holder that was seen first is asked, and nobody is killed.
 pub(super) fn replace(
     report: &Report,
-    store: &Store,
+    store: &Records,
     name: &LockName,
-    request: &Request<'_>,
+    request: &AcquireRequest<'_>,
     wait: &Wait,
-) -> Result<Taken, Error> {
+) -> Result<TakeResult, Error> {
     let judged = match store.acquire(name, request)? {
-        Outcome::Acquired(acquired) => return Ok(Taken::Yes(acquired)),
-        Outcome::NotTaken(judged) => judged,
+        AcquireOutcome::AcquiredLock(acquired) => return Ok(TakeResult::Yes(acquired)),
+        AcquireOutcome::NotTaken(judged) => judged,
     };
     let callers = callers()?;
     let relation = request.owners.first().map_or(Relation::Stranger, |me| relation(&judged, me, &callers));
     let token = judged.record().map(|record| record.token);
     let (State::Live(_), Relation::Stranger, Some(token)) = (judged.state(), relation, token) else {
-        return Ok(Taken::No(Box::new(judged), relation));
+        return Ok(TakeResult::No(Box::new(judged), relation));
     };
-    super::ending::not_our_own(store, name, &judged)?;
+    super::end_holder::not_our_own(store, name, &judged)?;
     let me = store.me()?;
     let patience = match wait.wait {
         None => Some(PATIENCE),
@@ -45,16 +45,16 @@ pub(super) fn replace(
         all_ended: false,
         by: &format!("asked by run --replace (pid {}, uid {})", me.pid, me.uid),
     };
-    if let Ended::StillThere(judged, _) = end_holder(store, name, &wanted)? {
+    if let HolderEnd::StillThere(judged, _) = end_holder(store, name, &wanted)? {
         report.say(&format!(
             "{name}: its holder was asked to end and has not; to kill it: \
              orion-lock stop --kill-after 10s --token {token} {name}"
         ));
-        return Ok(Taken::No(Box::new(judged), Relation::Stranger));
+        return Ok(TakeResult::No(Box::new(judged), Relation::Stranger));
     }
     // Not ours to ask, should somebody else have been faster.
     Ok(match store.acquire(name, request)? {
-        Outcome::Acquired(acquired) => Taken::Yes(acquired),
-        Outcome::NotTaken(judged) => Taken::No(Box::new(judged), Relation::Stranger),
+        AcquireOutcome::AcquiredLock(acquired) => TakeResult::Yes(acquired),
+        AcquireOutcome::NotTaken(judged) => TakeResult::No(Box::new(judged), Relation::Stranger),
     })
 }

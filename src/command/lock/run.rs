@@ -6,11 +6,11 @@ use super::refuse::{Relation, turned_away};
 use super::replace::replace;
 use super::status_file::StatusFile;
 use super::tree::supervise;
-use super::wait::{Taken, take};
-use super::{Call, busy_code, name};
-use crate::cli::lock::Run;
+use super::wait::{TakeResult, take};
+use super::{LockCall, busy_code, name};
+use crate::cli::lock::LockRun;
 use crate::command::exec;
-use crate::command::store::{Acquired, PulseWish, Request, Store};
+use crate::command::records::{AcquireRequest, AcquiredLock, PulsePolicy, Records};
 use crate::env;
 use crate::error::{Error, reason};
 use crate::exit::Status;
@@ -18,7 +18,7 @@ use crate::model::name::LockName;
 use crate::model::record::{SUPERVISOR, VIA_RUN};
 use crate::report::Report;
 use crate::verdict::limits::Limits;
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::{Map, json};
 use std::ffi::OsString;
 use std::io;
@@ -27,7 +27,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Does not return when all goes well.
-pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
+pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(&args.busy, true)?;
     exec::check(&args.command, "orion-lock run -w 10m NAME CMD [ARG...]")?;
@@ -42,11 +42,11 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
     if tree {
         attrs.insert(SUPERVISOR.into(), json!(me.pid));
     }
-    let request = Request {
+    let request = AcquireRequest {
         owners: vec![me],
         note: args.note.clone(),
         attrs,
-        pulse: if args.owner_only { PulseWish::Nobody } else { PulseWish::Us },
+        pulse: if args.owner_only { PulsePolicy::Nobody } else { PulsePolicy::Us },
     };
     let taken = if args.replace {
         replace(&call.report, &store, &name, &request, &args.wait)?
@@ -54,7 +54,7 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
         take(&store, &name, &request, &args.wait)?
     };
     match taken {
-        Taken::Yes(acquired) => {
+        TakeResult::Yes(acquired) => {
             say_before(&call.report, &acquired, &args.command);
             if tree {
                 supervise(call, &args.command, &store, &name, *acquired, &status_file, limits)
@@ -62,7 +62,7 @@ pub(super) fn run(call: Call, args: Run) -> Result<Status, Error> {
                 become_command(call, &args.command, &store, &name, *acquired, &status_file)
             }
         }
-        Taken::No(judged, relation) => {
+        TakeResult::No(judged, relation) => {
             let token = judged.record().map(|record| record.token);
             let ours =
                 relation == Relation::You || (token.is_some() && exported_token(name.as_str()) == token);
@@ -82,7 +82,7 @@ pub(in crate::command) fn comm_of(command: &[OsString]) -> String {
 }
 
 /// What a person should know before the command speaks.
-fn say_before(report: &Report, acquired: &Acquired, words: &[OsString]) {
+fn say_before(report: &Report, acquired: &AcquiredLock, words: &[OsString]) {
     for line in &acquired.said {
         report.warn(line);
     }
@@ -92,11 +92,11 @@ fn say_before(report: &Report, acquired: &Acquired, words: &[OsString]) {
 }
 
 fn become_command(
-    call: Call,
+    call: LockCall,
     words: &[OsString],
-    store: &Store,
+    store: &Records,
     name: &LockName,
-    acquired: Acquired,
+    acquired: AcquiredLock,
     status_file: &StatusFile,
 ) -> Result<Status, Error> {
     let token = acquired.record.token;
@@ -108,18 +108,18 @@ fn become_command(
         Err(error) => error,
     };
     // Nothing runs, so nothing holds the lock.
-    store.release(name, &Right::Token(token))?;
+    store.release(name, &Credential::Token(token))?;
     status_file.fact("exec-failed", name.as_str(), &json!({"token": token, "reason": reason(&failed)}));
     Ok(cannot_run(words, &failed))
 }
 
-fn pass_through(call: Call, words: &[OsString]) -> Result<Status, Error> {
+fn pass_through(call: LockCall, words: &[OsString]) -> Result<Status, Error> {
     let failed = exec(call, &mut command(words));
     Ok(cannot_run(words, &failed))
 }
 
 /// Becomes the command; comes back only when that failed. Gives back the signal mask first.
-fn exec(call: Call, command: &mut Command) -> io::Error {
+fn exec(call: LockCall, command: &mut Command) -> io::Error {
     drop(call.file_size);
     command.exec()
 }
@@ -138,7 +138,7 @@ pub(super) fn cannot_run(words: &[OsString], error: &io::Error) -> Status {
 }
 
 /// What the command finds in its environment.
-pub(super) fn exports(store: &Store, name: &LockName, token: u64) -> Vec<(&'static str, OsString)> {
+pub(super) fn exports(store: &Records, name: &LockName, token: u64) -> Vec<(&'static str, OsString)> {
     let held = env::text(env::name::LOCKS).map_or_else(String::new, |held| format!("{held} "));
     let mut exports: Vec<(&'static str, OsString)> = vec![
         (env::name::LOCK_NAME, name.as_str().into()),

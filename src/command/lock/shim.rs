@@ -1,23 +1,23 @@
 //! What `run --tree` starts in the command's place. It waits until the record that
 //! names it is in place, and then becomes the command: same pid, same start.
 
-use super::Call;
+use super::LockCall;
 use super::run::command;
-use crate::cli::ending::Shim;
+use crate::cli::shared::ShimArgs;
 use crate::command::exec;
 use crate::error::{Error, Kind, reason};
 use crate::exit::Status;
-use crate::os::gate::Waiting;
-use crate::os::signals::Mask;
+use crate::os::mask::SignalMask;
+use crate::os::start_barrier::WaitingShim;
 use std::os::unix::process::CommandExt;
 
 /// Does not return when all goes well.
-pub(super) fn shim(call: Call, args: &Shim) -> Result<Status, Error> {
-    let Some(mask) = Mask::parse(&args.mask) else {
+pub(super) fn shim(call: LockCall, args: &ShimArgs) -> Result<Status, Error> {
+    let Some(mask) = SignalMask::parse(&args.mask) else {
         return Err(Error::usage("this is what 'run --tree' starts; it is not for people")
             .hint("orion-lock run --tree NAME CMD [ARG...]"));
     };
-    let mut waiting = Waiting::take_over(args.gate, args.answer).map_err(|error| {
+    let mut waiting = WaitingShim::take_over(args.gate, args.answer).map_err(|error| {
         Error::new(Kind::System, format!("nothing was run: the pipe to the supervisor: {}", reason(&error)))
     })?;
     if !waiting.is_opened() {

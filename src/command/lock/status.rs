@@ -1,8 +1,8 @@
 //! `status`: who holds it, and why we think so.
 
-use super::{Call, list, name};
-use crate::cli::lock::Status as Args;
-use crate::command::store::{Judged, Store, Where};
+use super::{LockCall, list, name};
+use crate::cli::lock::LockStatus as Args;
+use crate::command::records::{Judged, Records, Where};
 use crate::command::tell;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -14,7 +14,7 @@ use crate::report::escape;
 use crate::verdict::liveness::{State, Through};
 use serde_json::{Value, json};
 
-pub(super) fn status(call: &Call, args: Args) -> Result<Status, Error> {
+pub(super) fn status(call: &LockCall, args: Args) -> Result<Status, Error> {
     let Some(text) = &args.name else { return list::list(call, &args.whose) };
     let name = name(text)?;
     let mut places = list::places(call, &args.whose)?;
@@ -33,7 +33,7 @@ pub(super) fn status(call: &Call, args: Args) -> Result<Status, Error> {
     Ok(worst.into())
 }
 
-fn one(call: &Call, place: &Where, name: &LockName) -> Result<Status, Error> {
+fn one(call: &LockCall, place: &Where, name: &LockName) -> Result<Status, Error> {
     let Some(store) = call.place_store(place, false)? else {
         let looked_in = place.place()?.path.join("locks");
         drop(if call.report.json {
@@ -74,7 +74,7 @@ pub(in crate::command) fn exit_of(judged: &Judged) -> Exit {
     }
 }
 
-fn text(call: &Call, store: &Store, name: &LockName, judged: &Judged) -> String {
+fn text(call: &LockCall, store: &Records, name: &LockName, judged: &Judged) -> String {
     let mut lines = vec![match judged.state() {
         State::Free | State::Dead => free(store, name, judged),
         State::Live(holder) => tell::held(store, name, judged, *holder, tell::is_stopped(judged, *holder)),
@@ -96,7 +96,7 @@ fn text(call: &Call, store: &Store, name: &LockName, judged: &Judged) -> String 
     lines.join("\n")
 }
 
-fn free(store: &Store, name: &LockName, judged: &Judged) -> String {
+fn free(store: &Records, name: &LockName, judged: &Judged) -> String {
     let looked_in = store.path().display();
     let Some(record) = judged.record() else { return format!("{name}: free, never held in {looked_in}") };
     let who = record.owners.first().map_or_else(String::new, tell::process);
@@ -114,7 +114,7 @@ fn free(store: &Store, name: &LockName, judged: &Judged) -> String {
 }
 
 /// What `/proc` knows of the holder at this moment.
-fn now(store: &Store, name: &LockName, judged: &Judged, holder: Through) -> Vec<String> {
+fn now(store: &Records, name: &LockName, judged: &Judged, holder: Through) -> Vec<String> {
     let record = judged.record();
     let pid = match holder {
         Through::Owner(place) => record.and_then(|record| record.owners.get(place)).map(|owner| owner.pid),

@@ -1,19 +1,19 @@
 //! `stop`: end the holder that is named by its token; free nothing.
 
-use super::ending::{Ended, Wanted, end_holder, not_our_own, still_there};
-use super::{Call, name};
-use crate::cli::ending::Stop;
-use crate::command::store::not_owner;
+use super::end_holder::{HolderEnd, Wanted, end_holder, not_our_own, still_there};
+use super::{LockCall, name};
+use crate::cli::lock_control::LockStop;
+use crate::command::records::not_owner;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// How long to wait, where nothing was said.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) fn stop(call: &Call, args: &Stop) -> Result<Status, Error> {
+pub(super) fn stop(call: &LockCall, args: &LockStop) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let patience = match (args.wait, args.kill_after) {
         (Some(wait), Some(kill)) if kill >= wait => {
@@ -28,7 +28,7 @@ pub(super) fn stop(call: &Call, args: &Stop) -> Result<Status, Error> {
     };
     let judged = store.look(&name);
     // A lock that was never held under this token is 77; one that was and is free is done.
-    store.owned(&name, &judged.found, store.last_token(&name), &Right::Token(args.token))?;
+    store.owned(&name, &judged.found, store.last_token(&name), &Credential::Token(args.token))?;
     not_our_own(&store, &name, &judged)?;
     let now = Instant::now();
     let me = store.me()?;
@@ -40,13 +40,13 @@ pub(super) fn stop(call: &Call, args: &Stop) -> Result<Status, Error> {
         by: &format!("asked by stop (pid {}, uid {})", me.pid, me.uid),
     };
     match end_holder(&store, &name, &wanted)? {
-        Ended::Yes => {
+        HolderEnd::Yes => {
             if call.report.json {
                 drop(call.report.object(&json!({"name": name.as_str(), "token": args.token, "ended": true})));
             }
             Ok(Exit::Ok.into())
         }
-        Ended::StillThere(judged, left) => {
+        HolderEnd::StillThere(judged, left) => {
             let advice = match args.kill_after {
                 None => format!("to kill it: orion-lock stop --kill-after 10s --token {} {name}", args.token),
                 Some(_) => "it was killed and has not ended: state D, or in a frozen cgroup?".to_owned(),

@@ -1,15 +1,15 @@
 //! `tick`: work passed here, and will again. Only whoever ever said so can be called stuck.
 
 use super::verify::right;
-use super::{Call, name};
-use crate::cli::ending::Tick;
-use crate::command::store::not_owner;
+use super::{LockCall, name};
+use crate::cli::lock_control::LockTick;
+use crate::command::records::not_owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::verdict::liveness::State;
 use serde_json::json;
 
-pub(super) fn tick(call: &Call, args: &Tick) -> Result<Status, Error> {
+pub(super) fn tick(call: &LockCall, args: &LockTick) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let right = right(args.token, args.owner.as_deref(), &name)?;
     let Some(store) = call.existing()? else {

@@ -1,24 +1,25 @@
 //! `run --tree`: stay as the parent of the command and of everything it leaves
 //! behind, pass signals on, and free the lock when the last of them has ended.
 
-use super::Call;
+use super::LockCall;
 use super::run::{cannot_run, comm_of, exports};
 use super::status_file::StatusFile;
 use crate::cli::lock::SHIM;
-use crate::command::store::{Acquired, End, Released, Store};
+use crate::command::records::{AcquiredLock, Records, Released, RunEnd};
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::duration;
 use crate::model::name::LockName;
 use crate::model::record::Record;
-use crate::os::gate::{Answer, Gate};
+use crate::os::mask::{FILE_SIZE, SignalMask};
 use crate::os::proc::ProcStat;
 use crate::os::process::{self, PidFd, wait_any};
-use crate::os::signals::{self, Caught, FILE_SIZE, Mask, Queue};
+use crate::os::signals::{self, Caught, SignalQueue};
+use crate::os::start_barrier::{ShimAnswer, StartBarrier};
 use crate::os::tree::{self, Collected};
 use crate::report::{Report, escape};
 use crate::verdict::limits::{Due, Limits};
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -33,11 +34,11 @@ const LINGER: Duration = Duration::from_millis(200);
 
 /// Runs the command under us; the status is the command's.
 pub(super) fn supervise(
-    call: Call,
+    call: LockCall,
     words: &[OsString],
-    store: &Store,
+    store: &Records,
     name: &LockName,
-    acquired: Acquired,
+    acquired: AcquiredLock,
     status_file: &StatusFile,
     limits: Limits,
 ) -> Result<Status, Error> {
@@ -46,18 +47,18 @@ pub(super) fn supervise(
         Ok(tree) => Ok(tree.until_its_end(words, status_file)),
         Err(error) => {
             // Nothing runs, so nothing holds the lock.
-            store.release(name, &Right::Token(token))?;
+            store.release(name, &Credential::Token(token))?;
             Err(error)
         }
     }
 }
 
 fn start<'a>(
-    call: Call,
+    call: LockCall,
     words: &[OsString],
-    store: &'a Store,
+    store: &'a Records,
     name: &'a LockName,
-    acquired: Acquired,
+    acquired: AcquiredLock,
     status_file: &StatusFile,
     limits: Limits,
 ) -> Result<Tree<'a>, Error> {
@@ -66,12 +67,12 @@ fn start<'a>(
     drop(call.file_size);
     let failed =
         |error: io::Error| Error::new(Kind::System, format!("{name}: nothing was run: {}", reason(&error)));
-    let mask = Mask::block(signals::of_supervisor().chain([FILE_SIZE])).map_err(failed)?;
-    let queue = Queue::new(signals::of_supervisor()).map_err(failed)?;
+    let mask = SignalMask::block(signals::of_supervisor().chain([FILE_SIZE])).map_err(failed)?;
+    let queue = SignalQueue::new(signals::of_supervisor()).map_err(failed)?;
     signals::hear_of_children().map_err(failed)?;
     tree::adopt_orphans().map_err(failed)?;
     let strangers = strangers().map_err(failed)?;
-    let (mut gate, ends) = Gate::new().map_err(failed)?;
+    let (mut gate, ends) = StartBarrier::new().map_err(failed)?;
     if let Some(pulse) = &acquired.pulse {
         pulse.inherit().map_err(failed)?;
     }
@@ -146,13 +147,13 @@ fn strangers() -> io::Result<Vec<u32>> {
 /// A run under our eyes.
 struct Tree<'a> {
     report: Report,
-    store: &'a Store,
+    store: &'a Records,
     name: &'a LockName,
     record: Record,
     limits: Limits,
-    queue: Queue,
+    queue: SignalQueue,
     /// Until the shim has answered.
-    gate: Option<Gate>,
+    gate: Option<StartBarrier>,
     command: PidFd,
     strangers: Vec<u32>,
     since: Instant,
@@ -177,7 +178,7 @@ impl Tree<'_> {
         }
         if let Some(error) = &self.failed {
             let status = cannot_run(words, error);
-            self.say_of_freeing(self.store.release(self.name, &Right::Token(self.record.token)));
+            self.say_of_freeing(self.store.release(self.name, &Credential::Token(self.record.token)));
             let facts = json!({"token": self.record.token, "reason": reason(error)});
             status_file.fact("exec-failed", self.name.as_str(), &facts);
             return status;
@@ -185,7 +186,7 @@ impl Tree<'_> {
         // Lost only when somebody else waited for our child, which nobody can.
         let status = self.ended.unwrap_or(Exit::OsErr.into());
         let detail = (self.done > Due::Nothing).then(|| self.time_over());
-        let end = End { status: status.code(), held: self.since.elapsed(), detail: detail.clone() };
+        let end = RunEnd { status: status.code(), held: self.since.elapsed(), detail: detail.clone() };
         self.say_of_freeing(self.store.end(self.name, &self.record, &end));
         let mut facts = json!({
             "token": self.record.token,
@@ -243,7 +244,7 @@ impl Tree<'_> {
         if !answered {
             return;
         }
-        if let Answer::Failed(error) = gate.answer() {
+        if let ShimAnswer::Failed(error) = gate.answer() {
             self.failed = Some(error);
         }
         self.gate = None;

@@ -1,19 +1,19 @@
 //! `verify`: the line before writing results. Still mine, and an owner lives?
 
 use super::owner::{among, ancestors, exported_token, from_environment};
-use super::{Call, name};
-use crate::cli::lock::Verify;
-use crate::command::store::{Judged, Store, not_owner};
+use super::{LockCall, name};
+use crate::cli::lock::LockVerify;
+use crate::command::records::{Judged, Records, not_owner};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
 use crate::verdict::liveness::{State, Through};
-use crate::verdict::owner::Wish;
-use crate::verdict::ownership::Right;
+use crate::verdict::owner::OwnerSpec;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 
-pub(super) fn verify(call: &Call, args: Verify) -> Result<Status, Error> {
+pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let right = right(args.token, args.owner.as_deref(), &name)?;
     let Some(store) = call.existing()? else {
@@ -32,26 +32,26 @@ pub(super) fn verify(call: &Call, args: Verify) -> Result<Status, Error> {
 }
 
 /// The token or owner that was named, or the token that `run` exported for this name, or `ORION_OWNER_PID`.
-pub(super) fn right(token: Option<u64>, owner: Option<&str>, name: &LockName) -> Result<Right, Error> {
+pub(super) fn right(token: Option<u64>, owner: Option<&str>, name: &LockName) -> Result<Credential, Error> {
     if let Some(token) = token {
-        return Ok(Right::Token(token));
+        return Ok(Credential::Token(token));
     }
     let wish = match owner {
-        Some(owner) => Some(Wish::parse(owner)),
+        Some(owner) => Some(OwnerSpec::parse(owner)),
         None => match exported_token(name.as_str()) {
-            Some(token) => return Ok(Right::Token(token)),
+            Some(token) => return Ok(Credential::Token(token)),
             None => from_environment()?,
         },
     };
     match wish {
-        Some(wish) => Ok(Right::Owner(among(&ancestors()?, &wish, true)?)),
+        Some(wish) => Ok(Credential::Owner(among(&ancestors()?, &wish, true)?)),
         None => Err(Error::usage(format!("whose {name}? No token was exported for it"))
             .hint("--token N, or --owner $$")),
     }
 }
 
 /// Identity alone counts here: work that an ended owner left behind is not the owner.
-fn alive(store: &Store, name: &LockName, judged: Judged, orphan_ok: bool) -> Result<(), Error> {
+fn alive(store: &Records, name: &LockName, judged: Judged, orphan_ok: bool) -> Result<(), Error> {
     if orphan_ok && judged.state() == &State::Live(Through::Descendant) {
         return Ok(());
     }

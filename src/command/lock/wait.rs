@@ -2,9 +2,12 @@
 
 use super::owner;
 use super::refuse::{self, Relation, relation};
-use super::{Call, name};
-use crate::cli::lock::{Patience, UntilFree, Wait};
-use crate::command::store::{Acquired, Judged, Outcome, Request, Store, Watch, newer};
+use super::{LockCall, name};
+use crate::cli::lock::LockWait;
+use crate::cli::shared::{Patience, Wait};
+use crate::command::records::{
+    AcquireOutcome, AcquireRequest, AcquiredLock, HolderWatch, Judged, Records, newer,
+};
 use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -17,18 +20,18 @@ use serde_json::json;
 use std::time::Instant;
 
 /// What it came to.
-pub(super) enum Taken {
-    Yes(Box<Acquired>),
+pub(super) enum TakeResult {
+    Yes(Box<AcquiredLock>),
     No(Box<Judged>, Relation),
 }
 
 /// Acquires, waiting as long as `wait` says.
 pub(super) fn take(
-    store: &Store,
+    store: &Records,
     name: &LockName,
-    request: &Request<'_>,
+    request: &AcquireRequest<'_>,
     wait: &Wait,
-) -> Result<Taken, Error> {
+) -> Result<TakeResult, Error> {
     let owner = request.owners.first().ok_or_else(|| Error::new(Kind::Bug, "nobody is to own it"))?;
     let waiter = Waiter { store, name, owner, end: end(wait.wait.or(Some(Patience::NONE))) };
     let mut first = true;
@@ -37,24 +40,24 @@ pub(super) fn take(
         if !std::mem::take(&mut first) {
             let judged = store.look(name);
             if matches!(judged.state(), State::Live(_) | State::Unknown(_)) {
-                return Ok(Attempt::Held(judged));
+                return Ok(WaitAttempt::Held(judged));
             }
         }
         match store.acquire(name, request) {
-            Ok(Outcome::Acquired(acquired)) => Ok(Attempt::Done(acquired)),
-            Ok(Outcome::NotTaken(judged)) => Ok(Attempt::Held(judged)),
-            Err(error) if error.kind() == Kind::GuardStuck => Ok(Attempt::Stuck(error)),
+            Ok(AcquireOutcome::AcquiredLock(acquired)) => Ok(WaitAttempt::Done(acquired)),
+            Ok(AcquireOutcome::NotTaken(judged)) => Ok(WaitAttempt::Held(judged)),
+            Err(error) if error.kind() == Kind::GuardStuck => Ok(WaitAttempt::Stuck(error)),
             Err(error) => Err(error),
         }
     };
     Ok(match waiter.wait(attempt)? {
-        Ok(acquired) => Taken::Yes(acquired),
-        Err((judged, relation)) => Taken::No(judged, relation),
+        Ok(acquired) => TakeResult::Yes(acquired),
+        Err((judged, relation)) => TakeResult::No(judged, relation),
     })
 }
 
 /// `wait`: until it is free, without taking it. Nothing is written, and nobody is counted.
-pub(super) fn until_free(call: &Call, args: &UntilFree) -> Result<Status, Error> {
+pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let Some(store) = call.existing()? else {
         let looked_in = call.looked_in()?;
@@ -70,9 +73,9 @@ pub(super) fn until_free(call: &Call, args: &UntilFree) -> Result<Status, Error>
     let attempt = || {
         let judged = store.look(&name);
         match judged.state() {
-            State::Free | State::Dead | State::Corrupt(_) => Ok(Attempt::Done(judged)),
+            State::Free | State::Dead | State::Corrupt(_) => Ok(WaitAttempt::Done(judged)),
             State::Newer(schema) => Err(newer(&name, &store, *schema)),
-            State::Live(_) | State::Unknown(_) => Ok(Attempt::Held(judged)),
+            State::Live(_) | State::Unknown(_) => Ok(WaitAttempt::Held(judged)),
         }
     };
     match waiter.wait(attempt)? {
@@ -109,7 +112,7 @@ fn end(patience: Option<Patience>) -> Option<Instant> {
 }
 
 /// What one attempt gave.
-enum Attempt<T> {
+enum WaitAttempt<T> {
     Done(T),
     Held(Judged),
     /// The guard stays taken; that may end like any other holding.
@@ -118,7 +121,7 @@ enum Attempt<T> {
 
 /// Who waits for what, and until when.
 struct Waiter<'a> {
-    store: &'a Store,
+    store: &'a Records,
     name: &'a LockName,
     owner: &'a ProcessIdentity,
     end: Option<Instant>,
@@ -129,9 +132,9 @@ impl Waiter<'_> {
     /// last attempt begins after that moment.
     fn wait<T>(
         &self,
-        mut attempt: impl FnMut() -> Result<Attempt<T>, Error>,
+        mut attempt: impl FnMut() -> Result<WaitAttempt<T>, Error>,
     ) -> Result<Result<T, (Box<Judged>, Relation)>, Error> {
-        let mut watch: Option<Watch<'_>> = None;
+        let mut watch: Option<HolderWatch<'_>> = None;
         let mut callers: Option<Vec<u32>> = None;
         loop {
             let mut over = false;
@@ -143,9 +146,9 @@ impl Waiter<'_> {
                 }
             }
             let judged = match attempt()? {
-                Attempt::Done(done) => return Ok(Ok(done)),
-                Attempt::Held(judged) => judged,
-                Attempt::Stuck(error) => {
+                WaitAttempt::Done(done) => return Ok(Ok(done)),
+                WaitAttempt::Held(judged) => judged,
+                WaitAttempt::Stuck(error) => {
                     if self.is_over() {
                         return Err(error);
                     }
@@ -158,7 +161,7 @@ impl Waiter<'_> {
                 _ if over || !waits => return Ok(Err((Box::new(judged), relation))),
                 Some(watch) => watch.rest(&judged, self.end),
                 None if self.is_over() => return Ok(Err((Box::new(judged), relation))),
-                None => watch = Some(Watch::start(self.store, self.name, self.client()?)),
+                None => watch = Some(HolderWatch::start(self.store, self.name, self.client()?)),
             }
         }
     }

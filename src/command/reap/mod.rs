@@ -6,11 +6,11 @@ mod pass;
 mod setup;
 mod show;
 
-use super::failopen::{self, Outcome};
+use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
-use super::store::{Store, Where};
+use super::records::{Records, Where};
 use crate::cli::reap::{Reap, ReapOptions};
-use crate::cli::{self, Stop};
+use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::event::Event;
@@ -61,11 +61,11 @@ fn reap() -> Result<Status, Error> {
     let mut report = Report::new(PROGRAM);
     let args = match cli::parse::<Reap>(PROGRAM, std::env::args_os()) {
         Ok(args) => args,
-        Err(Stop::Show(text)) => {
+        Err(ParseEnd::Show(text)) => {
             drop(report.data(&text));
             return Ok(Exit::Ok.into());
         }
-        Err(Stop::Usage(error)) => return Err(error),
+        Err(ParseEnd::Usage(error)) => return Err(error),
     };
     report.quiet = args.quiet;
     report.verbose = args.verbose;
@@ -92,13 +92,13 @@ fn reap() -> Result<Status, Error> {
         Err(Error::new(Kind::CannotTell, format!("{why}; {closed}")))
     };
     match outcome {
-        Outcome::Done(status) => Ok(status),
-        Outcome::Panicked(payload) => {
+        FailOpenOutcome::Done(status) => Ok(status),
+        FailOpenOutcome::Panicked(payload) => {
             call::abandon();
             Err(bug(payload.as_ref()))
         }
-        Outcome::Deadline => interrupted("the deadline came"),
-        Outcome::Signalled => interrupted("ended by a signal"),
+        FailOpenOutcome::Deadline => interrupted("the deadline came"),
+        FailOpenOutcome::Signalled => interrupted("ended by a signal"),
     }
 }
 
@@ -134,7 +134,7 @@ fn log(place: &Where, pass: &ReapPass) {
     if closed.is_empty() {
         return;
     }
-    if let Ok(Some(store)) = Store::open(place, &["locks"], LOCK, false) {
+    if let Ok(Some(store)) = Records::open(place, &["locks"], LOCK, false) {
         store.log_as(OWN_LOG, &closed);
     }
 }

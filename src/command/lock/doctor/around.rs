@@ -1,7 +1,7 @@
 //! Programs around us: our own, and the runners that keep terminals.
 
 use super::machine::fail;
-use super::{Checks, Finding};
+use super::{Checks, DoctorFinding};
 use crate::env;
 use crate::os::call::{CallAnswer, NoAnswer, call};
 use crate::report::escape;
@@ -33,7 +33,7 @@ pub(super) fn sibling(name: &str) -> Option<PathBuf> {
     ourselves().map(|path| path.with_file_name(name)).filter(|path| path.is_file())
 }
 
-fn siblings() -> Finding {
+fn siblings() -> DoctorFinding {
     let ours = env!("CARGO_PKG_VERSION");
     let Some(path) = sibling("orion-precheck") else {
         return Err(fail(
@@ -58,7 +58,7 @@ fn directory(path: &Path) -> String {
 }
 
 /// Cron finds commands in two directories only.
-fn cron_path() -> Finding {
+fn cron_path() -> DoctorFinding {
     let Some(ours) = ourselves() else {
         return Err(fail("our own path is unknown", "is /proc mounted?"));
     };
@@ -78,7 +78,7 @@ fn cron_path() -> Finding {
     }
 }
 
-fn tmux() -> Finding {
+fn tmux() -> DoctorFinding {
     let none = "only 'orion-reap' needs one";
     match ask(Command::new("tmux").args(["list-sessions", "-F", "x"])) {
         Ok(answer) if answer.status.success() => {
@@ -94,7 +94,7 @@ fn tmux() -> Finding {
 }
 
 /// Never a bare `orca`: that is a screen reader.
-fn orca() -> Finding {
+fn orca() -> DoctorFinding {
     let program = env::value(env::name::ORCA_CLI_COMMAND).unwrap_or_else(|| OsString::from("orca-ide"));
     let none = "only 'orion-reap' needs one; from cron set ORCA_CLI_COMMAND to its full path";
     let answer = ask(Command::new(program).args(["status", "--json"])).map_err(|why| fail(&why, none))?;

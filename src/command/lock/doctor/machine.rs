@@ -1,11 +1,11 @@
 //! What the kernel and the namespaces give us.
 
-use super::{Checks, Finding};
+use super::{Checks, DoctorFinding};
 use crate::error::reason;
 use crate::model::host::{INITIAL_PID_NS, INITIAL_TIME_NS};
 use crate::model::time::WallTime;
 use crate::os::process::PidFd;
-use crate::os::{clock, helper, host, proc};
+use crate::os::{clock, helper_thread, host, proc};
 use rustix::process::{Resource, getrlimit};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(super) fn fail(what: &str, advice: &str) -> (String, String) {
     (what.to_owned(), advice.to_owned())
 }
 
-fn proc_is_ours() -> Finding {
+fn proc_is_ours() -> DoctorFinding {
     if proc::is_ours() && host::myself().is_ok() {
         Ok("/proc describes our own pid namespace".into())
     } else {
@@ -89,7 +89,7 @@ fn proc_is_ours() -> Finding {
     }
 }
 
-fn namespace(found: Option<u64>, initial: u64, kind: &str) -> Finding {
+fn namespace(found: Option<u64>, initial: u64, kind: &str) -> DoctorFinding {
     match found {
         None => Ok(format!("this kernel has no {kind} namespaces")),
         Some(inode) if inode == initial => Ok(format!("the machine's own {kind} namespace")),
@@ -100,7 +100,7 @@ fn namespace(found: Option<u64>, initial: u64, kind: &str) -> Finding {
     }
 }
 
-fn boot_clock() -> Finding {
+fn boot_clock() -> DoctorFinding {
     let (boot, awake) = (clock::boottime_us(), clock::monotonic_us());
     if boot == 0 || awake == 0 {
         return Err(fail("CLOCK_BOOTTIME or CLOCK_MONOTONIC does not run", "this kernel is not supported"));
@@ -108,7 +108,7 @@ fn boot_clock() -> Finding {
     Ok(format!("{}s since the start of the machine", boot / 1_000_000))
 }
 
-fn wall_clock() -> Finding {
+fn wall_clock() -> DoctorFinding {
     let now = clock::wall();
     if now.seconds() < LONG_AGO {
         return Err(fail(
@@ -119,7 +119,7 @@ fn wall_clock() -> Finding {
     Ok(now.show())
 }
 
-fn descriptors() -> Finding {
+fn descriptors() -> DoctorFinding {
     let limit = getrlimit(Resource::Nofile).current;
     let shown = limit.map_or_else(|| "no limit".to_owned(), |limit| format!("at most {limit} open files"));
     match limit {
@@ -132,23 +132,23 @@ fn descriptors() -> Finding {
     }
 }
 
-fn threads() -> Finding {
+fn threads() -> DoctorFinding {
     let (sender, receiver) = mpsc::channel();
-    let started = helper::start("doctor", move || sender.send(()).unwrap_or_default());
+    let started = helper_thread::start("doctor", move || sender.send(()).unwrap_or_default());
     match started {
         Ok(()) if receiver.recv_timeout(Duration::from_secs(10)).is_ok() => {
-            Ok("a helper thread starts".into())
+            Ok("a helper_thread thread starts".into())
         }
-        Ok(()) => Err(fail("a helper thread does not run", "is the machine overloaded?")),
+        Ok(()) => Err(fail("a helper_thread thread does not run", "is the machine overloaded?")),
         Err(error) => Err(fail(
-            &format!("no helper thread: {}", reason(&error)),
+            &format!("no helper_thread thread: {}", reason(&error)),
             "raise the limit of processes (ulimit -u); waiters look 50 times a second without",
         )),
     }
 }
 
 /// What a caller left blocked or ignored reaches every command that is run.
-fn signals() -> Finding {
+fn signals() -> DoctorFinding {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key));

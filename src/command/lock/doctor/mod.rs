@@ -7,7 +7,7 @@ mod place;
 mod play;
 mod scratch;
 
-use super::Call;
+use super::LockCall;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::report::Report;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum CheckOutcome {
     Ok,
     /// It works, and there is something to know.
     Note,
@@ -31,52 +31,52 @@ struct Checks {
 }
 
 /// What a check found: what holds, or what does not and what to do about it.
-type Finding = Result<String, (String, String)>;
+type DoctorFinding = Result<String, (String, String)>;
 
 impl Checks {
     /// What holds, or what fails with what to do.
-    fn add(&mut self, name: &str, finding: Finding) -> bool {
+    fn add(&mut self, name: &str, finding: DoctorFinding) -> bool {
         match finding {
-            Ok(detail) => self.say(name, Outcome::Ok, &detail, None),
-            Err((detail, advice)) => self.say(name, Outcome::Fail, &detail, Some(&advice)),
+            Ok(detail) => self.say(name, CheckOutcome::Ok, &detail, None),
+            Err((detail, advice)) => self.say(name, CheckOutcome::Fail, &detail, Some(&advice)),
         }
     }
 
     /// As [`Checks::add`], where nothing breaks without it.
-    fn advise(&mut self, name: &str, finding: Finding) -> bool {
+    fn advise(&mut self, name: &str, finding: DoctorFinding) -> bool {
         match finding {
-            Ok(detail) => self.say(name, Outcome::Ok, &detail, None),
-            Err((detail, advice)) => self.say(name, Outcome::Note, &detail, Some(&advice)),
+            Ok(detail) => self.say(name, CheckOutcome::Ok, &detail, None),
+            Err((detail, advice)) => self.say(name, CheckOutcome::Note, &detail, Some(&advice)),
         }
     }
 
-    fn say(&mut self, name: &str, outcome: Outcome, detail: &str, advice: Option<&str>) -> bool {
+    fn say(&mut self, name: &str, outcome: CheckOutcome, detail: &str, advice: Option<&str>) -> bool {
         let (shown, word) = match outcome {
-            Outcome::Ok => ("ok  ", "ok"),
-            Outcome::Note => ("note", "note"),
-            Outcome::Fail => ("FAIL", "fail"),
+            CheckOutcome::Ok => ("ok  ", "ok"),
+            CheckOutcome::Note => ("note", "note"),
+            CheckOutcome::Fail => ("FAIL", "fail"),
         };
         match outcome {
-            Outcome::Ok => {}
-            Outcome::Note => self.noted += 1,
-            Outcome::Fail => self.failed += 1,
+            CheckOutcome::Ok => {}
+            CheckOutcome::Note => self.noted += 1,
+            CheckOutcome::Fail => self.failed += 1,
         }
         let mut check = json!({"name": name, "result": word, "detail": detail});
         if let Some(advice) = advice {
             check["advice"] = json!(advice);
         }
         self.all.push(check);
-        let quiet = self.report.json || (self.report.quiet && outcome == Outcome::Ok);
+        let quiet = self.report.json || (self.report.quiet && outcome == CheckOutcome::Ok);
         if !quiet {
             let advice = advice.map_or_else(String::new, |advice| format!("; {advice}"));
             drop(self.report.data(&format!("{shown} {name:<20} {detail}{advice}")));
         }
-        outcome != Outcome::Fail
+        outcome != CheckOutcome::Fail
     }
 }
 
 /// 0 when everything holds, else 78.
-pub(super) fn doctor(call: &Call) -> Result<Status, Error> {
+pub(super) fn doctor(call: &LockCall) -> Result<Status, Error> {
     let mut checks = Checks { report: call.report, all: Vec::new(), noted: 0, failed: 0 };
     machine::check(&mut checks);
     around::check(&mut checks);

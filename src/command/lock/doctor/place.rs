@@ -2,7 +2,7 @@
 
 use super::around::{ask, ourselves};
 use super::machine::fail;
-use super::{Call, Checks, Finding};
+use super::{Checks, DoctorFinding, LockCall};
 use crate::error::Error;
 use crate::model::place::{Rule, StatePlace};
 use crate::os::proc;
@@ -16,7 +16,7 @@ const ROOM: u64 = 16 << 20;
 const INODES: u64 = 200;
 
 /// `None`: there is no directory to try anything in.
-pub(super) fn check(checks: &mut Checks, call: &Call) -> Option<StateDir> {
+pub(super) fn check(checks: &mut Checks, call: &LockCall) -> Option<StateDir> {
     let place = match call.place().place() {
         Ok(place) => place,
         Err(error) => {
@@ -104,7 +104,7 @@ fn in_bare_environment() -> Result<String, String> {
     }
 }
 
-fn modes(state: &StateDir) -> Finding {
+fn modes(state: &StateDir) -> DoctorFinding {
     let stat = fstat(state.dir.fd()).map_err(|error| io(&error.into(), "see orion-lock where"))?;
     let mode = stat.st_mode & 0o7777;
     let shared = if state.dir.shared { ", shared with its group" } else { "" };
@@ -126,7 +126,7 @@ fn modes(state: &StateDir) -> Finding {
     Ok(shown)
 }
 
-fn room(state: &StateDir) -> Finding {
+fn room(state: &StateDir) -> DoctorFinding {
     let stat = fstatvfs(state.dir.fd()).map_err(|error| io(&error.into(), "see df"))?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     // Some file systems have no fixed number of inodes, and say 0 of 0.

@@ -30,7 +30,7 @@ pub(super) fn check(checks: &mut Checks, scratch: &Scratch) {
         checks.add("play", Err(fail("our own path is unknown", "is /proc mounted?")));
         return;
     };
-    let stage = Stage { program, scratch: scratch.path() };
+    let stage = PlayStage { program, scratch: scratch.path() };
     // Each part leaves the lock free; one that could not even start says so and ends the rest.
     for part in [held, killed, orphaned, released, waited] {
         if let Err(why) = part(&stage, checks) {
@@ -40,12 +40,12 @@ pub(super) fn check(checks: &mut Checks, scratch: &Scratch) {
     }
 }
 
-struct Stage<'a> {
+struct PlayStage<'a> {
     program: PathBuf,
     scratch: &'a Path,
 }
 
-impl Stage<'_> {
+impl PlayStage<'_> {
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().current_dir("/").arg("--dir").arg(self.scratch);
@@ -103,7 +103,7 @@ impl Stage<'_> {
 }
 
 /// While a run holds it.
-fn held(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
+fn held(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
     let holder = stage.hold()?;
     let second = stage.take(&[])?;
     stage.expect(checks, "overlap", &second, 75, "a second run is refused with 75", BUG);
@@ -131,7 +131,7 @@ fn held(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
 }
 
 /// After kill -9 of the owner.
-fn killed(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
+fn killed(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
     let mut holder = stage.hold()?;
     holder.kill()?;
     stage.precheck(checks, "precheck-goes", 0, "after kill -9 of the owner the precheck says go")?;
@@ -143,7 +143,7 @@ fn killed(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
 }
 
 /// A wrapper killed, its job alive.
-fn orphaned(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
+fn orphaned(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
     let mut wrapper = stage.start(&[], WRAPPER)?;
     wrapper.line(PATIENCE)?;
     wrapper.kill()?;
@@ -166,7 +166,7 @@ fn orphaned(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
 }
 
 /// A token, its use and its end.
-fn released(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
+fn released(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
     let mut owner = Player::start(Command::new(SHELL).env_clear().args(["-c", HOLDER]))?;
     owner.line(PATIENCE)?;
     let pid = owner.pid().to_string();
@@ -202,7 +202,7 @@ fn stage_token(tokens: &mut Vec<u64>, text: &str, answer: &CallAnswer) -> Result
 }
 
 /// A waiter gets it when its owner is killed.
-fn waited(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), String> {
+fn waited(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
     let mut holder = stage.hold()?;
     let mut waiter = stage.start(&["-w", "30s"], HOLDER)?;
     let early = waiter.line(SETTLE).is_ok();

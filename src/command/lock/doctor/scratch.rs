@@ -3,12 +3,12 @@
 
 use super::machine::fail;
 use super::place::io;
-use super::{Checks, Finding};
+use super::{Checks, DoctorFinding};
 use crate::model::observation::PulseFacts;
 use crate::os::clock;
 use crate::os::dir::{Dir, Opened};
 use crate::os::flock::{self, Mode};
-use crate::os::helper::Bell;
+use crate::os::helper_thread::Wakeup;
 use crate::os::inotify::Inotify;
 use crate::os::process::wait_any;
 use crate::os::pulse::{self, Left, Watched};
@@ -117,7 +117,7 @@ impl Scratch {
         );
     }
 
-    fn modes(&self) -> Finding {
+    fn modes(&self) -> DoctorFinding {
         let wanted = if self.dir.shared { 0o660 } else { 0o600 };
         let mut file = self.dir.create("modes").map_err(|error| io(&error, ADVICE))?;
         file.write_all(&[b'x'; 4096]).map_err(|error| io(&error, "make room"))?;
@@ -140,7 +140,7 @@ impl Scratch {
         }
     }
 
-    fn flock(&self) -> Finding {
+    fn flock(&self) -> DoctorFinding {
         let lock = || -> std::io::Result<(bool, bool, bool)> {
             let (first, second) = (self.open("flock")?, self.open("flock")?);
             let taken = flock::try_lock(&first, Mode::Exclusive)?;
@@ -156,7 +156,7 @@ impl Scratch {
     }
 
     /// A second view of the directory, as a container has it. Needs namespaces of our own.
-    fn flock_second_mount(&self) -> Finding {
+    fn flock_second_mount(&self) -> DoctorFinding {
         let file = self.open("second").map_err(|error| io(&error, ADVICE))?;
         let locked = flock::try_lock(&file, Mode::Exclusive).map_err(|error| io(&error, ADVICE))?;
         self.dir.sub("view", true).map_err(|error| io(&error, ADVICE))?;
@@ -184,7 +184,7 @@ impl Scratch {
         }
     }
 
-    fn pulse(&self) -> Finding {
+    fn pulse(&self) -> DoctorFinding {
         let without = "what a killed wrapper leaves behind does not hold the lock here";
         let fd = pulse::open(&self.dir, "doctor").map_err(|error| io(&error, without))?;
         match pulse::lock(fd, 7).map_err(|error| io(&error, without))? {
@@ -203,10 +203,10 @@ impl Scratch {
         }
     }
 
-    fn pulse_wait(&self) -> Finding {
+    fn pulse_wait(&self) -> DoctorFinding {
         let without = "waiters look 50 times a second instead";
         let waited = || -> std::io::Result<bool> {
-            let bell = Bell::new()?;
+            let bell = Wakeup::new()?;
             let Left::Pulse(pulse) = pulse::lock(pulse::open(&self.dir, "doctor")?, 9)? else {
                 return Ok(false);
             };
@@ -223,7 +223,7 @@ impl Scratch {
         }
     }
 
-    fn inotify(&self) -> Finding {
+    fn inotify(&self) -> DoctorFinding {
         let limit = "raise fs.inotify.max_user_instances (sysctl); waiters look 50 times a second until then";
         let watch = Inotify::watch(&self.dir).map_err(|error| io(&error, limit))?;
         let seen = self.open("before").and_then(|_| self.dir.rename("before", "after")).and_then(|()| {

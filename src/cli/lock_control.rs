@@ -1,15 +1,15 @@
-//! What can be typed to `orion-lock` about ending: limits of a run, and the
-//! subcommands that end or prolong somebody's hold.
+//! What can be typed to `orion-lock` about a lock that is held: limits of a run, and
+//! the subcommands that keep, prolong or end it.
 
 use super::duration;
-use super::lock::{Busy, Wait};
+use super::shared::{Busy, Wait};
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
 
 /// How long the tree of a run may live.
 #[derive(Args, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct TreeLimits {
     /// Stay as the parent, and hold the lock until everything the command started has ended
     #[arg(long)]
     pub(crate) tree: bool,
@@ -28,26 +28,9 @@ fn positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The shim that `run --tree` starts; not for people.
-#[derive(Args, Debug)]
-pub(crate) struct Shim {
-    /// Descriptor to wait at
-    #[arg(long, value_name = "FD")]
-    pub(crate) gate: i32,
-    /// Descriptor to answer on
-    #[arg(long, value_name = "FD")]
-    pub(crate) answer: i32,
-    /// Signals to unblock, as bits
-    #[arg(long, value_name = "HEX")]
-    pub(crate) mask: String,
-    /// The command
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) command: Vec<OsString>,
-}
-
 /// `tick`
 #[derive(Args, Debug)]
-pub(crate) struct Tick {
+pub(crate) struct LockTick {
     /// The token; default: the one that run exported for this name
     #[arg(long, value_name = "N", conflicts_with = "owner")]
     pub(crate) token: Option<u64>,
@@ -64,7 +47,7 @@ pub(crate) struct Tick {
 
 /// `hold`
 #[derive(Args, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct LockHold {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
@@ -79,7 +62,7 @@ pub(crate) struct Hold {
 
 /// `stop`
 #[derive(Args, Debug)]
-pub(crate) struct Stop {
+pub(crate) struct LockStop {
     /// The token of the holder that is meant
     #[arg(long, value_name = "N")]
     pub(crate) token: u64,
@@ -96,7 +79,7 @@ pub(crate) struct Stop {
 
 /// `break`
 #[derive(Args, Debug)]
-pub(crate) struct Break {
+pub(crate) struct LockBreak {
     /// The token of the record that is meant
     #[arg(long, value_name = "N")]
     pub(crate) token: u64,

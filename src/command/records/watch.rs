@@ -4,15 +4,15 @@
 //! Only the first in the line watches. The others sleep until the line moves, and
 //! look now and then all the same: a first one that is stopped delays them and blocks nobody.
 
-use super::{Judged, Store};
+use super::{Judged, Records};
 use crate::model::name::LockName;
 use crate::model::record::Record;
 use crate::os::clock;
-use crate::os::helper::Bell;
+use crate::os::helper_thread::Wakeup;
 use crate::os::inotify::Inotify;
 use crate::os::process::{self, PidFd, Pin, wait_any};
 use crate::os::pulse::Watched;
-use crate::os::queue::Place;
+use crate::os::waiting_line::Turn;
 use crate::verdict::liveness::{Scope, State, Through, scope};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -26,16 +26,16 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// One who waits.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
-    store: &'a Store,
+pub(crate) struct HolderWatch<'a> {
+    store: &'a Records,
     name: &'a LockName,
     /// The file whose changes matter.
     record: String,
-    bell: Option<Bell>,
+    bell: Option<Wakeup>,
     /// The bell may ring. One that is not silenced only costs a look.
     rung: bool,
     /// `None`: there is no line, so we watch for ourselves.
-    place: Option<Place>,
+    place: Option<Turn>,
     inotify: Option<Inotify>,
     inotify_tried: bool,
     pulse: Option<Watched>,
@@ -45,11 +45,11 @@ pub(crate) struct Watch<'a> {
     ended_after_look: Option<u64>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> HolderWatch<'a> {
     /// Joins the line. `client` ends the waiting by its end.
-    pub(crate) fn start(store: &'a Store, name: &'a LockName, client: Option<PidFd>) -> Self {
-        let bell = Bell::new().ok();
-        let place = bell.as_ref().and_then(|bell| Place::join(store.shelf(), name.as_str(), bell).ok());
+    pub(crate) fn start(store: &'a Records, name: &'a LockName, client: Option<PidFd>) -> Self {
+        let bell = Wakeup::new().ok();
+        let place = bell.as_ref().and_then(|bell| Turn::join(store.folder(), name.as_str(), bell).ok());
         Self {
             store,
             name,
@@ -65,7 +65,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// To be called before every look: what happens from now on ends the next [`Watch::rest`].
+    /// To be called before every look: what happens from now on ends the next [`HolderWatch::rest`].
     pub(crate) fn prepare(&mut self) {
         if std::mem::take(&mut self.rung)
             && let Some(bell) = &self.bell
@@ -79,7 +79,7 @@ impl<'a> Watch<'a> {
             inotify.drain(&self.record);
         } else if self.is_first() && !self.inotify_tried {
             self.inotify_tried = true;
-            self.inotify = Inotify::watch(self.store.shelf()).ok();
+            self.inotify = Inotify::watch(self.store.folder()).ok();
         }
     }
 
@@ -102,7 +102,7 @@ impl<'a> Watch<'a> {
     }
 
     fn is_first(&self) -> bool {
-        self.place.as_ref().is_none_or(Place::is_first)
+        self.place.as_ref().is_none_or(Turn::is_first)
     }
 
     /// Watches for the end of whoever holds it, and says for how long that can be relied on.
@@ -137,7 +137,7 @@ impl<'a> Watch<'a> {
     fn watch_pulse(&mut self, token: u64) -> bool {
         let Some(bell) = &self.bell else { return false };
         if self.pulse.as_ref().is_none_or(|pulse| pulse.token != token) {
-            self.pulse = Watched::start(self.store.shelf(), self.name.as_str(), token, bell).ok();
+            self.pulse = Watched::start(self.store.folder(), self.name.as_str(), token, bell).ok();
         }
         self.pulse.as_ref().is_some_and(|pulse| !pulse.failed())
     }
@@ -165,7 +165,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Store {
+impl Records {
     /// The owners of a LIVE record, to be waited for.
     fn pins(&self, record: &Record) -> Vec<Pin> {
         match scope(record, &self.here(Some(record))) {

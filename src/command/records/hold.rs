@@ -1,7 +1,7 @@
 //! What a hold comes to: ticks, the end of a run, freeing by hand, and the processes
 //! that would have to end for a lock to be free.
 
-use super::{Change, Released, Store, event_of};
+use super::{RecordChange, Records, Released, event_of};
 use crate::error::{Error, Kind, reason};
 use crate::model::event::Event;
 use crate::model::identity::ProcessIdentity;
@@ -10,13 +10,13 @@ use crate::model::record::{BROKEN_BY, LastTick, Record, Stored};
 use crate::os::process::{self, PidFd, Pin};
 use crate::os::{clock, pulse, tree};
 use crate::verdict::liveness::{Scope, scope};
-use crate::verdict::ownership::Right;
+use crate::verdict::ownership::Credential;
 use serde_json::json;
 use std::time::Duration;
 
 /// How a supervised run ended.
 #[derive(Clone, Debug)]
-pub(crate) struct End {
+pub(crate) struct RunEnd {
     /// As a shell reports it.
     pub(crate) status: u8,
     /// From the acquire to the end of the last process.
@@ -26,23 +26,23 @@ pub(crate) struct End {
 
 /// The processes that hold a lock, opened, so that what they are signalled with goes to no stranger.
 #[derive(Debug)]
-pub(crate) struct Holders {
+pub(crate) struct HolderProcesses {
     /// Owners, carriers of the pulse, and under a supervisor everything below it.
     pub(crate) processes: Vec<PidFd>,
     /// It waits for the others and ends by itself.
     pub(crate) supervisor: Option<PidFd>,
 }
 
-impl Store {
+impl Records {
     /// Writes a tick: work passed here. `every` renews the promise of the next one, zero withdraws it,
     /// and without it the old promise stands. `false`: it was released before.
     ///
     /// # Errors
-    /// As [`Store::change`].
+    /// As [`Records::change`].
     pub(crate) fn tick(
         &self,
         name: &LockName,
-        right: &Right,
+        right: &Credential,
         every: Option<Duration>,
     ) -> Result<bool, Error> {
         let ticked = self.change(name, right, |stored| {
@@ -58,7 +58,7 @@ impl Store {
                     Some(every) => Some(every.as_secs() + u64::from(every.subsec_nanos() > 0)),
                 },
             };
-            Change::Write(stored.patched(&[("last_tick", json!(tick))]))
+            RecordChange::Write(stored.patched(&[("last_tick", json!(tick))]))
         })?;
         Ok(ticked.is_some())
     }
@@ -67,7 +67,7 @@ impl Store {
     /// broken before.
     ///
     /// # Errors
-    /// As [`Store::change`].
+    /// As [`Records::change`].
     pub(crate) fn add_owner(
         &self,
         name: &LockName,
@@ -75,16 +75,16 @@ impl Store {
         owners: &[ProcessIdentity],
     ) -> Result<bool, Error> {
         let owners = json!(owners);
-        let change = |stored: &Stored| Change::Write(stored.patched(&[("owners", owners.clone())]));
-        Ok(self.change(name, &Right::Token(token), change)?.is_some())
+        let change = |stored: &Stored| RecordChange::Write(stored.patched(&[("owners", owners.clone())]));
+        Ok(self.change(name, &Credential::Token(token), change)?.is_some())
     }
 
     /// Frees a lock at the end of a supervised run, and logs how that ended.
     ///
     /// # Errors
-    /// As [`Store::release`]; the end is logged all the same.
-    pub(crate) fn end(&self, name: &LockName, record: &Record, end: &End) -> Result<Released, Error> {
-        let freed = self.free(name, &Right::Token(record.token), &[]);
+    /// As [`Records::release`]; the end is logged all the same.
+    pub(crate) fn end(&self, name: &LockName, record: &Record, end: &RunEnd) -> Result<Released, Error> {
+        let freed = self.free(name, &Credential::Token(record.token), &[]);
         let event = Event {
             status: Some(end.status),
             held_s: Some(end.held.as_secs()),
@@ -98,11 +98,11 @@ impl Store {
     /// Frees a lock by hand, whatever its owner does, and logs who did it.
     ///
     /// # Errors
-    /// As [`Store::release`].
+    /// As [`Records::release`].
     pub(crate) fn break_open(&self, name: &LockName, token: u64) -> Result<Released, Error> {
         let me = self.me()?;
         let by = json!({"pid": me.pid, "uid": me.uid});
-        let (released, stored) = self.free(name, &Right::Token(token), &[(BROKEN_BY, by)])?;
+        let (released, stored) = self.free(name, &Credential::Token(token), &[(BROKEN_BY, by)])?;
         if let Some(stored) = stored {
             let detail = Some(format!("by uid {} (pid {})", me.uid, me.pid));
             self.log(name, &[Event { detail, ..event_of("broken", name, &stored.record) }]);
@@ -114,11 +114,11 @@ impl Store {
     /// `false`: it was released before, and nothing was done.
     ///
     /// # Errors
-    /// As [`Store::change`].
+    /// As [`Records::change`].
     pub(crate) fn while_held(&self, name: &LockName, token: u64, act: impl Fn()) -> Result<bool, Error> {
-        let kept = self.change(name, &Right::Token(token), |_| {
+        let kept = self.change(name, &Credential::Token(token), |_| {
             act();
-            Change::Keep
+            RecordChange::Keep
         })?;
         Ok(kept.is_some())
     }
@@ -127,14 +127,14 @@ impl Store {
     ///
     /// # Errors
     /// UNAVAILABLE when an owner could be neither opened nor proved to have ended.
-    pub(crate) fn holders(&self, name: &LockName, record: &Record) -> Result<Holders, Error> {
+    pub(crate) fn holders(&self, name: &LockName, record: &Record) -> Result<HolderProcesses, Error> {
         let here = self.here(Some(record));
         let pin = match scope(record, &here) {
             Scope::ByNumber => process::pin,
             Scope::Search => process::find,
             _ => |_: &ProcessIdentity| Pin::Ended,
         };
-        let mut holders = Holders { processes: Vec::new(), supervisor: None };
+        let mut holders = HolderProcesses { processes: Vec::new(), supervisor: None };
         for owner in &record.owners {
             match pin(owner) {
                 Pin::Running(fd) if record.supervisor().is_some_and(|it| it.pid == owner.pid) => {
@@ -154,7 +154,7 @@ impl Store {
         }
         for pid in self.carriers(name, Some(record.token)).pids {
             if let Ok(fd) = PidFd::open(pid)
-                && pulse::carries(self.shelf(), name.as_str(), record.token, pid)
+                && pulse::carries(self.folder(), name.as_str(), record.token, pid)
             {
                 holders.add(fd);
             }
@@ -163,7 +163,7 @@ impl Store {
     }
 }
 
-impl Holders {
+impl HolderProcesses {
     fn add(&mut self, fd: PidFd) {
         let known = self.processes.iter().chain(&self.supervisor).any(|known| known.pid() == fd.pid());
         if !known && fd.pid() != std::process::id() {

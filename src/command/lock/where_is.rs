@@ -1,7 +1,7 @@
 //! `where`: which directory, and why that one.
 
-use super::Call;
-use crate::cli::lock::Where as Args;
+use super::LockCall;
+use crate::cli::lock::LockWhere as Args;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
@@ -9,7 +9,7 @@ use crate::os::pulse;
 use crate::os::state_dir::{DirMark, StateDir, mark};
 use serde_json::json;
 
-pub(super) fn show(call: &Call, args: &Args) -> Result<Status, Error> {
+pub(super) fn show(call: &LockCall, args: &Args) -> Result<Status, Error> {
     if let Some(name) = &args.pulse {
         return pulse_path(call, &super::name(name)?);
     }
@@ -67,11 +67,11 @@ pub(super) fn show(call: &Call, args: &Args) -> Result<Status, Error> {
 }
 
 /// A shell can neither know the directory nor make the file with the right mode.
-fn pulse_path(call: &Call, name: &LockName) -> Result<Status, Error> {
+fn pulse_path(call: &LockCall, name: &LockName) -> Result<Status, Error> {
     let store = call.store()?;
     let path = store.path().join(format!("{name}.pulse"));
     drop(
-        pulse::open(store.shelf(), name.as_str())
+        pulse::open(store.folder(), name.as_str())
             .map_err(|error| Error::io(&path.display().to_string(), &error))?,
     );
     let path = std::path::absolute(&path).unwrap_or(path);

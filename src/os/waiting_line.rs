@@ -3,7 +3,7 @@
 
 use crate::os::dir::{Dir, Opened};
 use crate::os::flock::{self, Mode};
-use crate::os::helper::{self, Bell};
+use crate::os::helper_thread::{self, Wakeup};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Our place. Dropping it gives it up; a helper that still blocks closes the file when its turn comes.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Mutex<Slot>>);
+pub(crate) struct Turn(Arc<Mutex<Slot>>);
 
 #[derive(Debug)]
 enum Slot {
@@ -25,12 +25,12 @@ enum Slot {
     Left,
 }
 
-impl Place {
+impl Turn {
     /// Joins the line of `name`. The bell rings when we have become first.
     ///
     /// # Errors
     /// What opening or locking the file, or starting a thread answers.
-    pub(crate) fn join(dir: &Dir, name: &str, bell: &Bell) -> io::Result<Self> {
+    pub(crate) fn join(dir: &Dir, name: &str, bell: &Wakeup) -> io::Result<Self> {
         let file = match dir.open_or_create(&format!("{name}.queue"), OFlags::RDWR)? {
             Opened::File(file) => file,
             Opened::Missing => return Err(io::ErrorKind::NotFound.into()),
@@ -41,7 +41,7 @@ impl Place {
         }
         let place = Arc::new(Mutex::new(Slot::Behind));
         let (theirs, bell) = (Arc::clone(&place), bell.clone());
-        helper::start("queue", move || {
+        helper_thread::start("queue", move || {
             let locked = flock::lock(&file, Mode::Exclusive);
             let mut slot = lock(&theirs);
             if matches!(*slot, Slot::Behind) {
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Turn {
     fn drop(&mut self) {
         *lock(&self.0) = Slot::Left;
     }
@@ -76,7 +76,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::{Duration, Instant};
 
-    fn heard(bell: &Bell) -> bool {
+    fn heard(bell: &Wakeup) -> bool {
         !wait_any(&[bell.as_fd()], Some(Duration::from_secs(20))).expect("poll").is_empty()
     }
 
@@ -84,11 +84,11 @@ mod tests {
     fn the_next_becomes_first_and_who_left_is_skipped() {
         let temp = tempfile::tempdir().expect("dir");
         let dir = Dir::open(temp.path()).expect("open");
-        let bells: Vec<Bell> = (0..3).map(|_| Bell::new().expect("bell")).collect();
-        let first = Place::join(&dir, "x", &bells[0]).expect("join");
+        let bells: Vec<Wakeup> = (0..3).map(|_| Wakeup::new().expect("bell")).collect();
+        let first = Turn::join(&dir, "x", &bells[0]).expect("join");
         assert!(first.is_first());
-        let second = Place::join(&dir, "x", &bells[1]).expect("join");
-        let third = Place::join(&dir, "x", &bells[2]).expect("join");
+        let second = Turn::join(&dir, "x", &bells[1]).expect("join");
+        let third = Turn::join(&dir, "x", &bells[2]).expect("join");
         assert!(!second.is_first() && !third.is_first());
         drop(second);
         drop(first);
@@ -96,7 +96,7 @@ mod tests {
         assert!(third.is_first());
         drop(third);
         let end = Instant::now() + Duration::from_secs(20);
-        while !Place::join(&dir, "x", &bells[0]).expect("join").is_first() {
+        while !Turn::join(&dir, "x", &bells[0]).expect("join").is_first() {
             assert!(Instant::now() < end, "somebody who left keeps the line");
             std::thread::yield_now();
         }

@@ -15,7 +15,7 @@ const GO: u8 = b'g';
 
 /// The supervisor's ends. Dropping it, also by dying, tells the shim that nothing may run.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct StartBarrier {
     /// Until it was opened.
     go: Option<File>,
     answer: File,
@@ -30,14 +30,14 @@ pub(crate) struct ShimEnds {
 
 /// What the shim answered.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ShimAnswer {
     /// It is the command now, or it has ended.
     Closed,
     /// It could not become the command.
     Failed(io::Error),
 }
 
-impl Gate {
+impl StartBarrier {
     /// Makes the pipes; the shim's ends are inherited by what is started next.
     ///
     /// # Errors
@@ -64,16 +64,16 @@ impl Gate {
     }
 
     /// What it answered; to be asked when the descriptor is readable, else it blocks.
-    pub(crate) fn answer(&mut self) -> Answer {
+    pub(crate) fn answer(&mut self) -> ShimAnswer {
         let mut errno = [0; 4];
         match self.answer.read_exact(&mut errno) {
-            Ok(()) => Answer::Failed(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
-            Err(_) => Answer::Closed,
+            Ok(()) => ShimAnswer::Failed(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
+            Err(_) => ShimAnswer::Closed,
         }
     }
 }
 
-impl AsFd for Gate {
+impl AsFd for StartBarrier {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.answer.as_fd()
     }
@@ -88,12 +88,12 @@ impl ShimEnds {
 
 /// The shim's side.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingShim {
     go: File,
     answer: File,
 }
 
-impl Waiting {
+impl WaitingShim {
     /// Takes over the two numbers.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! owners, to whoever carries the pulse of that token, and to everything below a
 //! supervisor. Frees nothing: a lock is free when its holder has ended.
 
-use crate::command::store::{Judged, Store, event_of};
+use crate::command::records::{Judged, Records, event_of};
 use crate::command::tell;
 use crate::error::{Error, Kind, reason};
 use crate::model::event::Event;
@@ -36,7 +36,7 @@ pub(super) struct Wanted<'a> {
 
 /// What it came to.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum HolderEnd {
     /// It holds the lock no more.
     Yes,
     /// Time ran out. Whoever is left, if that could be seen.
@@ -47,8 +47,8 @@ pub(super) enum Ended {
 ///
 /// # Errors
 /// UNAVAILABLE where the owner cannot be judged, and what the system answers.
-pub(super) fn end_holder(store: &Store, name: &LockName, wanted: &Wanted<'_>) -> Result<Ended, Error> {
-    let mut asked = Asked {
+pub(super) fn end_holder(store: &Records, name: &LockName, wanted: &Wanted<'_>) -> Result<HolderEnd, Error> {
+    let mut asked = AskedHolder {
         store,
         name,
         wanted,
@@ -72,7 +72,7 @@ pub(super) fn end_holder(store: &Store, name: &LockName, wanted: &Wanted<'_>) ->
             asked.search_at = now;
         }
         if !live && (asked.processes.is_empty() || !wanted.all_ended) {
-            return Ok(Ended::Yes);
+            return Ok(HolderEnd::Yes);
         }
         let kill = wanted.kill_at.is_some_and(|at| now >= at);
         let search = now >= asked.search_at || (kill && !asked.killed);
@@ -85,15 +85,15 @@ pub(super) fn end_holder(store: &Store, name: &LockName, wanted: &Wanted<'_>) ->
         }
         if wanted.until.is_some_and(|until| now >= until) {
             let left = asked.processes.iter().map(PidFd::pid).collect();
-            return Ok(Ended::StillThere(judged, left));
+            return Ok(HolderEnd::StillThere(judged, left));
         }
         asked.wait(now)?;
     }
 }
 
 /// Whom we asked.
-struct Asked<'a> {
-    store: &'a Store,
+struct AskedHolder<'a> {
+    store: &'a Records,
     name: &'a LockName,
     wanted: &'a Wanted<'a>,
     processes: Vec<PidFd>,
@@ -104,7 +104,7 @@ struct Asked<'a> {
     search_at: Instant,
 }
 
-impl Asked<'_> {
+impl AskedHolder<'_> {
     /// `true`: the last of them has just ended.
     fn forget_the_ended(&mut self) -> bool {
         let before = self.processes.len();
@@ -216,7 +216,7 @@ pub(super) fn shown(pids: &[u32]) -> String {
 ///
 /// # Errors
 /// It is.
-pub(super) fn not_our_own(store: &Store, name: &LockName, judged: &Judged) -> Result<(), Error> {
+pub(super) fn not_our_own(store: &Records, name: &LockName, judged: &Judged) -> Result<(), Error> {
     let (State::Live(_), Some(record)) = (judged.state(), judged.record()) else { return Ok(()) };
     let callers = super::owner::ancestors()?;
     let above = record.owners.iter().any(|owner| callers.iter().any(|caller| caller.pid == owner.pid));

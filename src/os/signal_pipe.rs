@@ -9,9 +9,9 @@ use std::os::unix::net::UnixStream;
 
 /// Readable once a signal has come.
 #[derive(Debug)]
-pub(crate) struct Bell(UnixStream);
+pub(crate) struct SignalPipe(UnixStream);
 
-impl Bell {
+impl SignalPipe {
     /// Rings for each of `signals`.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for SignalPipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -1,16 +1,18 @@
 //! The store of owner records on this machine: what stands there, judged; taking,
 //! giving back, changing. The seam for an engine beyond one machine lies here:
-//! commands speak to a [`Store`] and never to files.
+//! commands speak to a [`Records`] and never to files.
 
 mod acquire;
 mod change;
-mod ending;
+mod hold;
 mod watch;
 
-pub(crate) use acquire::{Acquired, ON_BEHALF, Outcome, PulseWish, Request, Terms, newer};
-pub(crate) use change::{Change, Released, not_owner};
-pub(crate) use ending::End;
-pub(crate) use watch::Watch;
+pub(crate) use acquire::{
+    AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, ON_BEHALF, PulsePolicy, newer,
+};
+pub(crate) use change::{RecordChange, Released, not_owner};
+pub(crate) use hold::RunEnd;
+pub(crate) use watch::HolderWatch;
 
 use crate::env;
 use crate::error::{Error, Kind};
@@ -54,9 +56,9 @@ impl Where {
 
 /// One folder of records: `locks`, or `claims/<tracker>`.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct Records {
     pub(crate) state: StateDir,
-    shelf: Dir,
+    folder: Dir,
     log: Option<Dir>,
     /// `kind` of its records.
     kind: &'static str,
@@ -93,7 +95,7 @@ impl Judged {
     }
 }
 
-impl Store {
+impl Records {
     /// Opens the folder `path` (`["locks"]`, `["claims", tracker]`) of the state directory.
     /// `None`: it does not exist, so nothing was ever held there (only without `create`).
     pub(crate) fn open(
@@ -106,10 +108,10 @@ impl Store {
         let Some(state) = StateDir::open(place, create).map_err(|error| for_a_look(error, create))? else {
             return Ok(None);
         };
-        let mut shelf: Option<Dir> = None;
+        let mut folder: Option<Dir> = None;
         for step in path {
-            let parent = shelf.as_ref().unwrap_or(&state.dir);
-            shelf = match parent.sub(step, create) {
+            let parent = folder.as_ref().unwrap_or(&state.dir);
+            folder = match parent.sub(step, create) {
                 Ok(dir) => Some(dir),
                 Err(error) if !create && error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => {
@@ -118,22 +120,22 @@ impl Store {
                 }
             };
         }
-        let shelf = shelf.ok_or_else(|| Error::new(Kind::Bug, "a store without a folder"))?;
+        let folder = folder.ok_or_else(|| Error::new(Kind::Bug, "records without a folder"))?;
         // A log that cannot be had never changes an outcome.
         // A ticket's key is no lock's name, so claims have logs of their own.
-        let above = if kind == crate::model::record::LOCK { &state.dir } else { &shelf };
+        let above = if kind == crate::model::record::LOCK { &state.dir } else { &folder };
         let log = above.sub("log", create).ok();
-        Ok(Some(Self { state, shelf, log, kind, fixed: OnceCell::new() }))
+        Ok(Some(Self { state, folder, log, kind, fixed: OnceCell::new() }))
     }
 
     /// The folder of the records, for messages.
     pub(crate) fn path(&self) -> &std::path::Path {
-        self.shelf.path()
+        self.folder.path()
     }
 
     /// The open folder, for whoever waits on it.
-    pub(crate) fn shelf(&self) -> &Dir {
-        &self.shelf
+    pub(crate) fn folder(&self) -> &Dir {
+        &self.folder
     }
 
     /// Are we in a pid namespace other than the initial one?
@@ -175,7 +177,7 @@ impl Store {
 
     /// What stands under a name, judged, without a lock and without writing.
     pub(crate) fn look(&self, name: &LockName) -> Judged {
-        self.judge(name, record_file::read(&self.shelf, name.as_str(), self.kind))
+        self.judge(name, record_file::read(&self.folder, name.as_str(), self.kind))
     }
 
     /// Judges what was read just before.
@@ -184,7 +186,7 @@ impl Store {
         let mut judgement = judge(&found, &here, &owners, PulseFacts::Free);
         if !matches!(judgement.state, State::Live(_) | State::Free | State::Newer(_)) {
             let token = found.stored().map(|stored| stored.record.token);
-            let pulse = pulse::ask(&self.shelf, name.as_str(), token);
+            let pulse = pulse::ask(&self.folder, name.as_str(), token);
             judgement = judge(&found, &here, &owners, pulse);
         }
         Judged { found, judgement }
@@ -214,23 +216,23 @@ impl Store {
 
     /// Processes that carry the pulse of a token.
     pub(crate) fn carriers(&self, name: &LockName, token: Option<u64>) -> crate::os::fdinfo::LockHolders {
-        pulse::carriers(&self.shelf, name.as_str(), token)
+        pulse::carriers(&self.folder, name.as_str(), token)
     }
 
     /// Does this process carry the pulse of a token?
     pub(crate) fn carries(&self, name: &LockName, token: u64, pid: u32) -> bool {
-        pulse::carries(&self.shelf, name.as_str(), token, pid)
+        pulse::carries(&self.folder, name.as_str(), token, pid)
     }
 
     /// The last token of a name, read without its guard; for a name without a record.
     pub(crate) fn last_token(&self, name: &LockName) -> Option<crate::model::token::GuardToken> {
-        crate::os::guard::peek(&self.shelf, name.as_str())
+        crate::os::guard::peek(&self.folder, name.as_str())
     }
 
     /// Every name with a record, sorted.
     pub(crate) fn names(&self) -> Result<Vec<LockName>, Error> {
-        let mut names = record_file::names(&self.shelf)
-            .map_err(|error| Error::io(&format!("directory {}", self.shelf.path().display()), &error))?;
+        let mut names = record_file::names(&self.folder)
+            .map_err(|error| Error::io(&format!("directory {}", self.folder.path().display()), &error))?;
         names.sort();
         Ok(names)
     }
@@ -240,7 +242,7 @@ impl Store {
         self.log_as(name.as_str(), events);
     }
 
-    /// As [`Store::log`], also under a name that no lock can have.
+    /// As [`Records::log`], also under a name that no lock can have.
     pub(crate) fn log_as(&self, name: &str, events: &[Event]) {
         if let Some(log) = &self.log {
             drop(log_file::append(log, name, events));
@@ -274,8 +276,8 @@ impl Store {
 
     /// Takes the guard of a name.
     fn guard(&self, name: &LockName) -> Result<Guard<'_>, Error> {
-        let shown = || format!("{}/{name}.guard", self.shelf.path().display());
-        match Guard::take(&self.shelf, name.as_str(), PATIENCE) {
+        let shown = || format!("{}/{name}.guard", self.folder.path().display());
+        match Guard::take(&self.folder, name.as_str(), PATIENCE) {
             Ok(Taking::Won(guard)) => Ok(guard),
             Ok(Taking::NotAFile(what)) => {
                 Err(Error::new(Kind::CannotCreate, format!("{} is {what}", shown()))
@@ -287,7 +289,7 @@ impl Store {
     }
 
     fn record_error(&self, name: &LockName, error: &std::io::Error) -> Error {
-        Error::io(&format!("{}/{name}.json", self.shelf.path().display()), error)
+        Error::io(&format!("{}/{name}.json", self.folder.path().display()), error)
     }
 }
 

@@ -23,9 +23,9 @@ pub(crate) fn start(name: &str, wait: impl FnOnce() + Send + 'static) -> io::Res
 
 /// What a helper rings when its call came back; can be polled beside other descriptors.
 #[derive(Clone, Debug)]
-pub(crate) struct Bell(Arc<OwnedFd>);
+pub(crate) struct Wakeup(Arc<OwnedFd>);
 
-impl Bell {
+impl Wakeup {
     /// A silent one.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Wakeup {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn a_bell_rung_by_a_helper_is_heard_until_it_is_silenced() {
-        let bell = Bell::new().expect("bell");
-        let rung = |bell: &Bell| !wait_any(&[bell.as_fd()], Some(Duration::ZERO)).expect("poll").is_empty();
+        let bell = Wakeup::new().expect("bell");
+        let rung = |bell: &Wakeup| !wait_any(&[bell.as_fd()], Some(Duration::ZERO)).expect("poll").is_empty();
         assert!(!rung(&bell));
         let theirs = bell.clone();
         start("test", move || theirs.ring()).expect("thread");

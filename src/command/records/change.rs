@@ -1,7 +1,7 @@
 //! Changing a record that stands: release, and whatever else its owner may write.
 
 use super::acquire::newer;
-use super::{Store, event_of};
+use super::{Records, event_of};
 use crate::error::{Error, Kind};
 use crate::model::name::LockName;
 use crate::model::observation::Found;
@@ -9,7 +9,7 @@ use crate::model::record::Stored;
 use crate::model::token::GuardToken;
 use crate::os::dir::Opened;
 use crate::os::{clock, record_file};
-use crate::verdict::ownership::{Ownership, Right, ownership};
+use crate::verdict::ownership::{Credential, Ownership, ownership};
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(crate) enum Released {
 }
 
 /// What to do with a record that is the caller's.
-pub(crate) enum Change {
+pub(crate) enum RecordChange {
     /// Write these bytes in its place.
     Write(Vec<u8>),
     /// Leave it.
@@ -36,12 +36,12 @@ pub(crate) enum Change {
     Remove,
 }
 
-impl Store {
+impl Records {
     /// Gives a lock back.
     ///
     /// # Errors
     /// NOPERM when it is not the caller's (the file is untouched), and what the system answers.
-    pub(crate) fn release(&self, name: &LockName, right: &Right) -> Result<Released, Error> {
+    pub(crate) fn release(&self, name: &LockName, right: &Credential) -> Result<Released, Error> {
         let (released, stored) = self.free(name, right, &[])?;
         if let Some(stored) = stored {
             self.log(name, &[event_of("released", name, &stored.record)]);
@@ -53,7 +53,7 @@ impl Store {
     pub(super) fn free(
         &self,
         name: &LockName,
-        right: &Right,
+        right: &Credential,
         attrs: &[(&str, Value)],
     ) -> Result<(Released, Option<Stored>), Error> {
         let released_at = json!(clock::wall().rfc3339());
@@ -64,11 +64,11 @@ impl Store {
             if !attrs.is_empty() {
                 changes.push(("attrs", Value::Object(all)));
             }
-            Change::Write(stored.patched(&changes))
+            RecordChange::Write(stored.patched(&changes))
         };
         let (how, stored) = match self.change(name, right, mark) {
             Err(error) if error.kind() == Kind::CannotCreate => {
-                (Released::ByRemoving, self.change(name, right, |_| Change::Remove)?)
+                (Released::ByRemoving, self.change(name, right, |_| RecordChange::Remove)?)
             }
             other => (Released::Now, other?),
         };
@@ -83,8 +83,8 @@ impl Store {
     pub(crate) fn change(
         &self,
         name: &LockName,
-        right: &Right,
-        change: impl Fn(&Stored) -> Change,
+        right: &Credential,
+        change: impl Fn(&Stored) -> RecordChange,
     ) -> Result<Option<Stored>, Error> {
         if self.never_held(name) {
             return Err(not_owner(name, &format!("never held in {}", self.path().display())));
@@ -92,23 +92,23 @@ impl Store {
         let failed = |error: std::io::Error| self.record_error(name, &error);
         for _ in 0..ATTEMPTS {
             let guard = self.guard(name)?;
-            let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+            let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
             self.owned(name, &found, guard.token().ok(), right)?;
             let (Found::Record(stored), Some(file)) = (found, file) else { return Ok(None) };
             if stored.record.released_at.is_some() {
                 return Ok(None);
             }
             let done = match change(&stored) {
-                Change::Keep => true,
-                Change::Write(bytes) => {
-                    record_file::replace(self.shelf(), name.as_str(), &file, &bytes).map_err(failed)?
+                RecordChange::Keep => true,
+                RecordChange::Write(bytes) => {
+                    record_file::replace(self.folder(), name.as_str(), &file, &bytes).map_err(failed)?
                 }
-                Change::Remove => {
+                RecordChange::Remove => {
                     // The record takes its token along; the guard, perhaps made anew, must know it.
                     if guard.token().ok().and_then(GuardToken::number).unwrap_or(0) < stored.record.token {
                         drop(guard.write_token(stored.record.token));
                     }
-                    record_file::remove(self.shelf(), name.as_str(), &file).map_err(failed)?
+                    record_file::remove(self.folder(), name.as_str(), &file).map_err(failed)?
                 }
             };
             if done {
@@ -122,11 +122,11 @@ impl Store {
     /// record. Gives the record as it was, or `None` when it was released before.
     ///
     /// # Errors
-    /// As [`Store::change`].
+    /// As [`Records::change`].
     pub(crate) fn amend(
         &self,
         name: &LockName,
-        right: &Right,
+        right: &Credential,
         fields: &[(&str, Value)],
         attrs: &[(&str, Value)],
     ) -> Result<Option<Stored>, Error> {
@@ -141,7 +141,7 @@ impl Store {
             }
             let mut fields = fields.to_vec();
             fields.push(("attrs", Value::Object(all)));
-            Change::Write(stored.patched(&fields))
+            RecordChange::Write(stored.patched(&fields))
         })
     }
 
@@ -154,7 +154,7 @@ impl Store {
         name: &LockName,
         found: &Found,
         guard: Option<GuardToken>,
-        right: &Right,
+        right: &Credential,
     ) -> Result<(), Error> {
         match ownership(found, guard, right) {
             Ownership::Mine | Ownership::AlreadyReleased => Ok(()),
@@ -167,7 +167,7 @@ impl Store {
     /// Neither record nor guard: nothing to change, and nothing to create for it.
     fn never_held(&self, name: &LockName) -> bool {
         let missing =
-            |file: String| matches!(self.shelf().open_file(&file, OFlags::RDONLY), Ok(Opened::Missing));
+            |file: String| matches!(self.folder().open_file(&file, OFlags::RDONLY), Ok(Opened::Missing));
         missing(format!("{name}.json")) && missing(format!("{name}.guard"))
     }
 }

@@ -1,6 +1,6 @@
 //! Taking a lock: judge, token, pulse, record and read-back inside one guard.
 
-use super::{Judged, Store, event_of};
+use super::{Judged, Records, event_of};
 use crate::error::{Error, Kind};
 use crate::model::event::Event;
 use crate::model::host::HostIdentity;
@@ -23,25 +23,25 @@ const ATTEMPTS: usize = 5;
 
 /// What is to be recorded.
 #[derive(Debug)]
-pub(crate) struct Request<'fd> {
+pub(crate) struct AcquireRequest<'fd> {
     pub(crate) owners: Vec<ProcessIdentity>,
     pub(crate) note: Option<String>,
     pub(crate) attrs: Map<String, Value>,
-    pub(crate) pulse: PulseWish<'fd>,
+    pub(crate) pulse: PulsePolicy<'fd>,
 }
 
 /// Who carries the pulse.
 #[derive(Debug)]
-pub(crate) enum PulseWish<'fd> {
+pub(crate) enum PulsePolicy<'fd> {
     Nobody,
     /// This process and what it becomes or starts.
     Us,
     /// Whoever has this description of the pulse file open.
-    Bearer(BorrowedFd<'fd>),
+    Descriptor(BorrowedFd<'fd>),
 }
 
 /// What may stand in the place of a new record, and what that takes over from it.
-pub(crate) struct Terms<'a> {
+pub(crate) struct AcquireTerms<'a> {
     /// A record whose owner is proved dead may be taken over. False where somebody
     /// must first look at what that owner left behind.
     pub(crate) over_dead: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Terms<'a> {
 
 /// A lock that was taken.
 #[derive(Debug)]
-pub(crate) struct Acquired {
+pub(crate) struct AcquiredLock {
     pub(crate) record: Record,
     /// `None`: not asked for, or the file system has no such locks.
     pub(crate) pulse: Option<Pulse>,
@@ -63,15 +63,15 @@ pub(crate) struct Acquired {
 
 /// What an attempt to acquire came to.
 #[derive(Debug)]
-pub(crate) enum Outcome {
-    Acquired(Box<Acquired>),
+pub(crate) enum AcquireOutcome {
+    AcquiredLock(Box<AcquiredLock>),
     /// LIVE, or UNKNOWN: not taken, and why.
     NotTaken(Judged),
 }
 
 /// One pass through the guard.
 enum Pass {
-    Done(Box<Outcome>),
+    Done(Box<AcquireOutcome>),
     /// Something changed under us: look again.
     Again,
 }
@@ -86,26 +86,30 @@ struct Progress {
     said: Vec<String>,
 }
 
-impl Store {
+impl Records {
     /// Takes the lock if it is free or its owner is proved dead.
     ///
     /// # Errors
     /// DATAERR for a newer record, UNAVAILABLE for a stuck guard, and what the system answers. After an
     /// error nothing is held and a live record is untouched.
-    pub(crate) fn acquire(&self, name: &LockName, request: &Request<'_>) -> Result<Outcome, Error> {
-        self.acquire_on(name, request, &Terms { over_dead: true, inherit: &|_| Map::new() })
+    pub(crate) fn acquire(
+        &self,
+        name: &LockName,
+        request: &AcquireRequest<'_>,
+    ) -> Result<AcquireOutcome, Error> {
+        self.acquire_on(name, request, &AcquireTerms { over_dead: true, inherit: &|_| Map::new() })
     }
 
-    /// As [`Store::acquire`], on terms.
+    /// As [`Records::acquire`], on terms.
     ///
     /// # Errors
-    /// As [`Store::acquire`].
+    /// As [`Records::acquire`].
     pub(crate) fn acquire_on(
         &self,
         name: &LockName,
-        request: &Request<'_>,
-        terms: &Terms<'_>,
-    ) -> Result<Outcome, Error> {
+        request: &AcquireRequest<'_>,
+        terms: &AcquireTerms<'_>,
+    ) -> Result<AcquireOutcome, Error> {
         if !self.fixed().proc_is_ours {
             return Err(super::unverifiable());
         }
@@ -120,10 +124,10 @@ impl Store {
     fn passes(
         &self,
         name: &LockName,
-        request: &Request<'_>,
-        terms: &Terms<'_>,
+        request: &AcquireRequest<'_>,
+        terms: &AcquireTerms<'_>,
         progress: &mut Progress,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<AcquireOutcome, Error> {
         for _ in 0..ATTEMPTS {
             match self.pass(name, request, terms, progress)? {
                 Pass::Done(outcome) => return Ok(*outcome),
@@ -142,19 +146,19 @@ impl Store {
         let Some(placed) = &progress.placed else { return };
         // Without the guard too: the flock on the record itself keeps changes apart.
         let _guard = self.guard(name).ok();
-        drop(record_file::remove_same(self.shelf(), name.as_str(), self.kind, &record::bytes(placed)));
+        drop(record_file::remove_same(self.folder(), name.as_str(), self.kind, &record::bytes(placed)));
     }
 
     fn pass(
         &self,
         name: &LockName,
-        request: &Request<'_>,
-        terms: &Terms<'_>,
+        request: &AcquireRequest<'_>,
+        terms: &AcquireTerms<'_>,
         progress: &mut Progress,
     ) -> Result<Pass, Error> {
         let guard = self.guard(name)?;
         let guard_token = guard.token().map_err(|error| self.guard_error(name, &error))?;
-        let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+        let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
         if let (Some(placed), Some(stored)) = (&progress.placed, found.stored())
             && record::bytes(placed) == stored.bytes
         {
@@ -162,8 +166,12 @@ impl Store {
         }
         let judged = self.judge(name, found);
         match judged.state() {
-            State::Live(_) | State::Unknown(_) => return Ok(Pass::Done(Box::new(Outcome::NotTaken(judged)))),
-            State::Dead if !terms.over_dead => return Ok(Pass::Done(Box::new(Outcome::NotTaken(judged)))),
+            State::Live(_) | State::Unknown(_) => {
+                return Ok(Pass::Done(Box::new(AcquireOutcome::NotTaken(judged))));
+            }
+            State::Dead if !terms.over_dead => {
+                return Ok(Pass::Done(Box::new(AcquireOutcome::NotTaken(judged))));
+            }
             State::Newer(schema) => return Err(newer(name, self, *schema)),
             State::Corrupt(why) => {
                 if !self.set_aside(name, why, file.as_ref(), progress)? {
@@ -214,10 +222,10 @@ impl Store {
         // From here on our bytes may stand there, put by us or by somebody with another guard of this
         // name who took our temp file for his.
         progress.placed = Some(record.clone());
-        if !record_file::place(self.shelf(), name.as_str(), old, bytes).map_err(failed)? {
+        if !record_file::place(self.folder(), name.as_str(), old, bytes).map_err(failed)? {
             return Ok(Pass::Again);
         }
-        let (found, _) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+        let (found, _) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
         let same = found.stored().is_some_and(|stored| stored.bytes == bytes);
         if same && guard.is_current().map_err(|error| self.guard_error(name, &error))? {
             return Ok(self.acquired(name, record, progress));
@@ -257,7 +265,7 @@ impl Store {
         events
             .push(Event { detail: record.note.clone().or(on_behalf), ..event_of("acquired", name, &record) });
         self.log(name, &events);
-        Pass::Done(Box::new(Outcome::Acquired(Box::new(Acquired {
+        Pass::Done(Box::new(AcquireOutcome::AcquiredLock(Box::new(AcquiredLock {
             record,
             pulse: progress.pulse.take(),
             reclaimed: progress.reclaimed.take(),
@@ -269,7 +277,7 @@ impl Store {
         &self,
         name: &LockName,
         token: u64,
-        wish: &PulseWish<'_>,
+        wish: &PulsePolicy<'_>,
         progress: &mut Progress,
     ) -> Result<Option<Pulse>, Error> {
         let failed = |error: std::io::Error| {
@@ -280,10 +288,10 @@ impl Store {
             .hint("nothing was run; --owner-only does without it")
         };
         let supported = match wish {
-            PulseWish::Nobody => return Ok(None),
-            PulseWish::Bearer(fd) => pulse::lock_through(fd, token).map_err(failed)?,
-            PulseWish::Us => {
-                let fd = pulse::open(self.shelf(), name.as_str()).map_err(failed)?;
+            PulsePolicy::Nobody => return Ok(None),
+            PulsePolicy::Descriptor(fd) => pulse::lock_through(fd, token).map_err(failed)?,
+            PulsePolicy::Us => {
+                let fd = pulse::open(self.folder(), name.as_str()).map_err(failed)?;
                 match pulse::lock(fd, token).map_err(failed)? {
                     Left::Pulse(pulse) => return Ok(Some(pulse)),
                     Left::Unsupported => false,
@@ -301,7 +309,7 @@ impl Store {
     /// # Errors
     /// A fact about this host that there is and that could not be read now: a record without it
     /// could be judged by nobody later.
-    fn fresh(&self, name: &LockName, token: u64, request: &Request<'_>) -> Result<Record, Error> {
+    fn fresh(&self, name: &LockName, token: u64, request: &AcquireRequest<'_>) -> Result<Record, Error> {
         if let Some(error) = &self.fixed().unread {
             return Err(Error::io(&format!("{name}: the identity of this host"), error));
         }
@@ -331,7 +339,7 @@ impl Store {
     /// CANNOT TELL when it is not (or no longer) corrupt, and what the system answers.
     pub(crate) fn set_corrupt_aside(&self, name: &LockName) -> Result<String, Error> {
         let _guard = self.guard(name)?;
-        let (found, file) = record_file::read_guarded(self.shelf(), name.as_str(), self.kind);
+        let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
         let judged = self.judge(name, found);
         let mut progress = Progress::default();
         if let State::Corrupt(why) = judged.state()
@@ -351,7 +359,7 @@ impl Store {
         progress: &mut Progress,
     ) -> Result<bool, Error> {
         let Some(file) = file else { return Ok(false) };
-        let aside = record_file::set_aside(self.shelf(), name.as_str(), file)
+        let aside = record_file::set_aside(self.folder(), name.as_str(), file)
             .map_err(|error| self.record_error(name, &error))?;
         let Some(aside) = aside else { return Ok(false) };
         let line = format!(
@@ -386,7 +394,7 @@ fn end_of(name: &LockName, ended: &Record) -> Event {
 }
 
 /// A record that a newer version wrote.
-pub(crate) fn newer(name: &LockName, store: &Store, schema: u64) -> Error {
+pub(crate) fn newer(name: &LockName, store: &Records, schema: u64) -> Error {
     Error::new(
         Kind::NewerRecord,
         format!(

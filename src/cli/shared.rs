@@ -1,0 +1,62 @@
+//! What can be typed to several tools in the same words.
+
+use super::duration;
+use clap::Args;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Waiting for a lock.
+#[derive(Args, Debug)]
+pub(crate) struct Wait {
+    /// Do not wait (the default; accepted for flock lines)
+    #[arg(short = 'n', long, conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+    /// Wait that long for it: 90s, 10m, 0, or 'forever'
+    #[arg(short, long, value_name = "DUR", value_parser = patience)]
+    pub(crate) wait: Option<Patience>,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    For(Duration),
+    Forever,
+}
+
+impl Patience {
+    /// Not at all.
+    pub(crate) const NONE: Self = Self::For(Duration::ZERO);
+}
+
+/// A clap value parser for [`Patience`].
+///
+/// # Errors
+/// What is accepted.
+pub(crate) fn patience(text: &str) -> Result<Patience, String> {
+    if text == "forever" { Ok(Patience::Forever) } else { duration(text).map(Patience::For) }
+}
+
+/// Where the 75 goes.
+#[derive(Args, Debug)]
+pub(crate) struct Busy {
+    /// Exit with N instead of 75 when it is held (0: a skip is a success)
+    #[arg(short = 'E', long = "busy-code", value_name = "N")]
+    pub(crate) busy_code: Option<u8>,
+}
+
+/// The shim that a supervisor starts in the place of the command; not for people.
+#[derive(Args, Debug)]
+pub(crate) struct ShimArgs {
+    /// Descriptor to wait at
+    #[arg(long, value_name = "FD")]
+    pub(crate) gate: i32,
+    /// Descriptor to answer on
+    #[arg(long, value_name = "FD")]
+    pub(crate) answer: i32,
+    /// Signals to unblock, as bits
+    #[arg(long, value_name = "HEX")]
+    pub(crate) mask: String,
+    /// The command
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
