@@ -23,10 +23,6 @@ pub(crate) struct Guard<'dir> {
 
 /// What trying to take a guard gave.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "lives on the stack for one match; a box would be an allocation on the way to every lock"
-)]
 pub(crate) enum Taking<'dir> {
     Won(Guard<'dir>),
     /// Somebody stays in the middle of a change; who, if that could be seen.
