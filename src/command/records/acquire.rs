@@ -173,11 +173,10 @@ impl Records {
                 return Ok(Pass::Done(Box::new(AcquireOutcome::NotTaken(judged))));
             }
             State::Newer(schema) => return Err(newer(name, self, *schema)),
-            State::Corrupt(why) => {
-                if !self.set_aside(name, why, file.as_ref(), progress)? {
-                    return Ok(Pass::Again);
-                }
-            }
+            State::Corrupt(why) => match self.set_aside(name, why, file.as_ref())? {
+                Some(line) => progress.said.push(line),
+                None => return Ok(Pass::Again),
+            },
             State::Free | State::Dead => {}
         }
         if judged.state() == &State::Dead {
@@ -331,50 +330,6 @@ impl Records {
             released_at: None,
             attrs: request.attrs.clone(),
         })
-    }
-
-    /// Moves a corrupt record that nobody carries a pulse for away. Gives what to say.
-    ///
-    /// # Errors
-    /// CANNOT TELL when it is not (or no longer) corrupt, and what the system answers.
-    pub(crate) fn set_corrupt_aside(&self, name: &LockName) -> Result<String, Error> {
-        let _guard = self.guard(name)?;
-        let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
-        let judged = self.judge(name, found);
-        let mut progress = Progress::default();
-        if let State::Corrupt(why) = judged.state()
-            && self.set_aside(name, why, file.as_ref(), &mut progress)?
-        {
-            return Ok(progress.said.pop().unwrap_or_default());
-        }
-        Err(Error::new(Kind::CannotTell, format!("{name}: its record changed meanwhile")))
-    }
-
-    /// Moves a corrupt record away; `false`: it changed meanwhile.
-    fn set_aside(
-        &self,
-        name: &LockName,
-        why: &str,
-        file: Option<&File>,
-        progress: &mut Progress,
-    ) -> Result<bool, Error> {
-        let Some(file) = file else { return Ok(false) };
-        let aside = record_file::set_aside(self.folder(), name.as_str(), file)
-            .map_err(|error| self.record_error(name, &error))?;
-        let Some(aside) = aside else { return Ok(false) };
-        let line = format!(
-            "{name}: its record was corrupt ({why}) and is kept as {}/{aside}",
-            self.path().display()
-        );
-        self.log(
-            name,
-            &[Event {
-                detail: Some(line.clone()),
-                ..Event::new("set-aside", clock::wall().rfc3339(), name.as_str())
-            }],
-        );
-        progress.said.push(line);
-        Ok(true)
     }
 
     fn guard_error(&self, name: &LockName, error: &std::io::Error) -> Error {

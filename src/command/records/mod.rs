@@ -5,6 +5,7 @@
 mod acquire;
 mod change;
 mod hold;
+mod set_aside;
 mod watch;
 
 pub(crate) use acquire::{
