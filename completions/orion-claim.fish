@@ -71,6 +71,7 @@ complete -c orion-claim -n '__orion_claim_at none 0' -a free -d 'For a person wh
 complete -c orion-claim -n '__orion_claim_at any' -l tracker -x -d 'file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG'
 complete -c orion-claim -n '__orion_claim_at any' -l arbiter -x -d 'Who decides a race: guard, label-gate, comment-order, git-ref or none'
 complete -c orion-claim -n '__orion_claim_at any' -l single-machine -d 'Only this machine claims from that tracker'
+complete -c orion-claim -n '__orion_claim_at any' -l ignore-assignee -d 'Offer tickets that are assigned to somebody else too'
 complete -c orion-claim -n '__orion_claim_at any' -l config -r -F -d 'Settings file, instead of claim.toml in the state directory'
 complete -c orion-claim -n '__orion_claim_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one orion-lock where names'
 complete -c orion-claim -n '__orion_claim_at any' -l json -d 'Print one JSON object'

@@ -53,6 +53,9 @@ pub(crate) struct ClaimShared {
     /// Only this machine claims from that tracker
     #[arg(long, global = true)]
     pub(crate) single_machine: bool,
+    /// Offer tickets that are assigned to somebody else too
+    #[arg(long, global = true)]
+    pub(crate) ignore_assignee: bool,
     /// Settings file, instead of claim.toml in the state directory
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

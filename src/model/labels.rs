@@ -110,13 +110,9 @@ mod tests {
 
     fn ticket(labels: &[&str], closed: bool) -> Ticket {
         Ticket {
-            key: Key::new("1").expect("key"),
-            title: String::new(),
             closed,
             labels: labels.iter().map(|&label| label.to_owned()).collect(),
-            priority: 0,
-            link: None,
-            revision: None,
+            ..Ticket::bare(Key::new("1").expect("key"))
         }
     }
 

@@ -60,9 +60,30 @@ pub(crate) struct Ticket {
     /// A value that differs once anything about the ticket has changed, where the
     /// tracker has one. A hint that saves reads; never enough for a write.
     pub(crate) revision: Option<String>,
+    /// Everybody it is assigned to, as the tracker names them.
+    pub(crate) assignees: Vec<String>,
+    /// What must be closed first and is open: keys, or a number in words. `None`: a
+    /// list of this tracker does not show it, and it must be asked for.
+    pub(crate) blocked_by: Option<Vec<String>>,
 }
 
 impl Ticket {
+    /// An open ticket without anything on it; what blocks it is not known.
+    #[cfg(test)]
+    pub(crate) fn bare(key: Key) -> Self {
+        Self {
+            key,
+            title: String::new(),
+            closed: false,
+            labels: Vec::new(),
+            priority: 0,
+            link: None,
+            revision: None,
+            assignees: Vec::new(),
+            blocked_by: None,
+        }
+    }
+
     /// Is the label on it? Exactly, never by prefix.
     pub(crate) fn has(&self, label: &str) -> bool {
         self.labels.iter().any(|own| own == label)
@@ -218,15 +239,7 @@ mod tests {
 
     #[test]
     fn an_expectation_says_what_is_not_as_expected() {
-        let ticket = Ticket {
-            key: Key::new("1").expect("key"),
-            title: String::new(),
-            closed: false,
-            labels: vec!["w".into()],
-            priority: 0,
-            link: None,
-            revision: None,
-        };
+        let ticket = Ticket { labels: vec!["w".into()], ..Ticket::bare(Key::new("1").expect("key")) };
         let events = [labeled("1", "w"), labeled("2", "w"), labeled("3", "x")];
         let mark = |id: &str| Some(("w".to_owned(), EventId(id.to_owned())));
         let ok = |expect: Expect| expect.broken(&ticket, &events).is_none();

@@ -133,6 +133,24 @@ pub(crate) trait Tracker: Send + Sync {
     /// As [`Tracker::comments`].
     fn void(&self, key: &Key, comment: u64, nonce: &str) -> Result<(), Failure>;
 
+    /// Who the token belongs to, as [`Ticket::assignees`] names people; `None` where
+    /// nobody can tell.
+    ///
+    /// # Errors
+    /// As [`Tracker::queue`].
+    fn me(&self) -> Result<Option<String>, Failure> {
+        Ok(None)
+    }
+
+    /// The open tickets that must be closed before this one is begun. One request
+    /// where [`Ticket::blocked_by`] does not say.
+    ///
+    /// # Errors
+    /// As [`Tracker::ticket`].
+    fn blockers(&self, ticket: &Ticket) -> Result<Vec<String>, Failure> {
+        Ok(ticket.blocked_by.clone().unwrap_or_default())
+    }
+
     /// Looks at labels, rights and clock; with `create` makes the labels that are missing.
     ///
     /// # Errors

@@ -6,6 +6,8 @@
 //! `signature`); `swap` (the same and `expect`), asked where `hello` said
 //! `conditional`; `take` (`label`); `comments`; `comment` (`body`);
 //! `void` (`comment`, `nonce`); `check` (`create`).
+//! A ticket may carry `assignees` and `blocked_by` (the keys of open tickets), and the
+//! answer to `hello` a `me`: who the program acts for.
 //! A failure is `{"error":{"kind":…,"message":…,"retry_after_s":…}}`.
 
 use super::{Options, TicketList, Tracker, TrackerFinding};
@@ -32,6 +34,8 @@ pub(super) struct TrackerProgram {
     labels: Labels,
     timeout: Duration,
     can: Capabilities,
+    /// Who it acts for, as its assignees are named.
+    me: Option<String>,
     started: AtomicU64,
 }
 
@@ -48,6 +52,7 @@ impl TrackerProgram {
             labels: options.labels.clone(),
             timeout: options.timeout,
             can: nothing,
+            me: None,
             started: AtomicU64::new(0),
         };
         let answer = program.ask("hello", None, json!({}))?;
@@ -63,6 +68,7 @@ impl TrackerProgram {
             gate: says("gate").unwrap_or(false),
             comments: says("comments").unwrap_or(false),
         };
+        program.me = answer.get("me").and_then(Value::as_str).map(str::to_owned);
         Ok(program)
     }
 
@@ -258,6 +264,10 @@ impl Tracker for TrackerProgram {
         self.ask("void", Some(key), json!({"comment": comment, "nonce": nonce})).map(drop)
     }
 
+    fn me(&self) -> Result<Option<String>, Failure> {
+        Ok(self.me.clone())
+    }
+
     fn check(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         let promises = format!("{} promises {:?}", self.name(), self.can);
         let mut findings = vec![TrackerFinding { ok: true, what: promises }];
@@ -307,7 +317,14 @@ fn ticket(value: &Value) -> Option<Ticket> {
         priority: value.get("priority").and_then(Value::as_i64).unwrap_or(0),
         link: text("link"),
         revision: text("revision"),
+        assignees: texts(value.get("assignees")),
+        blocked_by: Some(texts(value.get("blocked_by"))),
     })
+}
+
+fn texts(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn event(value: &Value) -> Option<TicketEvent> {

@@ -19,13 +19,8 @@ fn id(number: usize) -> EventId {
 
 fn ticket(labels: &[&str]) -> Ticket {
     Ticket {
-        key: Key::new("1").expect("key"),
-        title: String::new(),
-        closed: false,
         labels: labels.iter().map(|&label| label.to_owned()).collect(),
-        priority: 0,
-        link: None,
-        revision: None,
+        ..Ticket::bare(Key::new("1").expect("key"))
     }
 }
 

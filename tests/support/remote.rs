@@ -20,6 +20,11 @@ pub(crate) enum Dialect {
     Jira,
 }
 
+impl Dialect {
+    /// Every one.
+    pub(crate) const ALL: [Self; 2] = [Self::GitHub, Self::Jira];
+}
+
 /// A tracker and one machine; more machines are more state directories.
 pub(crate) struct Remote {
     pub(crate) server: Server,

@@ -219,7 +219,7 @@ fn route(shared: &Shared, request: &Request) -> Answer {
             std::thread::sleep(Duration::from_millis(3));
             github::leaky_add(&mut lock(&shared.world), &segments, old, &request.body)
         }
-        Some(&"repos") => github::handle(&mut lock(&shared.world), request, &segments, &query),
+        Some(&("repos" | "user")) => github::handle(&mut lock(&shared.world), request, &segments, &query),
         Some(&"rest") => jira::handle(&mut lock(&shared.world), request, &segments, &query),
         _ => Answer::json(404, &serde_json::json!({"message": "Not Found"})),
     }

@@ -20,11 +20,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A setting's name in the file, its variable, and its default.
-const KEYS: [(&str, &str, &str); 26] = [
+const KEYS: [(&str, &str, &str); 27] = [
     ("tracker", env::name::TRACKER, ""),
     ("arbiter", env::name::ARBITER, ""),
     ("git_remote", "", ""),
     ("single_machine", env::name::SINGLE_MACHINE, "false"),
+    ("ignore_assignee", "", "false"),
     ("host", "", ""),
     ("github_api", env::name::GITHUB_API, GITHUB),
     ("jira_version", "", ""),
@@ -71,6 +72,8 @@ pub(super) struct ClaimSettings {
     pub(super) address: Address,
     pub(super) arbiter: Option<Arbiter>,
     pub(super) single_machine: bool,
+    /// Tickets of somebody else are offered too.
+    pub(super) ignore_assignee: bool,
     pub(super) git_remote: Option<String>,
     /// This machine's name on a ticket.
     pub(super) host: String,
@@ -108,6 +111,7 @@ impl ClaimSettings {
                 "tracker" => shared.tracker.clone(),
                 "arbiter" => shared.arbiter.clone(),
                 "single_machine" => shared.single_machine.then(|| "true".to_owned()),
+                "ignore_assignee" => shared.ignore_assignee.then(|| "true".to_owned()),
                 _ => None,
             };
             let from_variable = Some(variable).filter(|name| !name.is_empty()).and_then(env::text);
@@ -189,6 +193,7 @@ impl ClaimSettings {
         Ok(Self {
             arbiter: get.optional("arbiter", arbiter)?,
             single_machine: get.parsed("single_machine", bool)?,
+            ignore_assignee: get.parsed("ignore_assignee", bool)?,
             git_remote: get.some("git_remote").map(str::to_owned),
             host: get.text("host"),
             labels,

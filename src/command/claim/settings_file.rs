@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Value};
 
-/// ClaimSettings are short.
+/// Settings are short.
 const CAP: u64 = 1 << 20;
 
 /// Every setting in the file by its dotted name. `None`: there is no file, and nobody asked for it.

@@ -219,6 +219,9 @@ impl Watcher<'_> {
         if shared.single_machine {
             command.arg("--single-machine");
         }
+        if shared.ignore_assignee {
+            command.arg("--ignore-assignee");
+        }
         // A ticket that somebody else won is no news.
         command.arg(if shared.verbose { "-v" } else { "-q" }).arg("run");
         if let Some(stage) = &self.args.stage {

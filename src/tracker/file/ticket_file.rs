@@ -46,6 +46,8 @@ impl TicketFile {
             priority: self.priority()?,
             link: Some(path.display().to_string()),
             revision: Some(revision),
+            assignees: Vec::new(),
+            blocked_by: Some(Vec::new()),
         })
     }
 

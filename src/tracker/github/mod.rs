@@ -214,6 +214,13 @@ impl Tracker for GitHub {
         }
     }
 
+    fn me(&self) -> Result<Option<String>, Failure> {
+        let answer = self.get("/user")?;
+        let user: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        // The token of a job or an app is nobody's.
+        Ok(user.get("login").and_then(Value::as_str).filter(|_| answer.status == 200).map(str::to_owned))
+    }
+
     fn check(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         self.look(create)
     }

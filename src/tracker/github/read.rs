@@ -5,7 +5,7 @@ use crate::model::ticket::{Comment, EventId, Key, Ticket, TicketChange, TicketEv
 use crate::model::time::WallTime;
 use crate::tracker::TicketList;
 use crate::tracker::failure::{Failure, Why};
-use crate::tracker::http::percent;
+use crate::tracker::http::{names, percent};
 use serde_json::Value;
 use ureq::http::Method;
 
@@ -145,6 +145,8 @@ impl GitHub {
             priority: 0,
             link: issue.get("html_url").and_then(Value::as_str).map(str::to_owned),
             revision: issue.get("updated_at").and_then(Value::as_str).map(str::to_owned),
+            assignees: names(issue.get("assignees"), "login"),
+            blocked_by: Some(blockers(issue)),
         })
     }
 
@@ -156,6 +158,20 @@ impl GitHub {
         let ours = self.labels.managed().into_iter().find(|own| own.to_lowercase() == lower);
         Some(ours.unwrap_or(name).to_owned())
     }
+}
+
+/// Open dependencies and open sub-issues: GitHub counts them with every issue, and
+/// an older server does not have them.
+fn blockers(issue: &Value) -> Vec<String> {
+    let number = |path: &str| issue.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    let waits_for = number("/issue_dependencies_summary/blocked_by");
+    let parts = number("/sub_issues_summary/total").saturating_sub(number("/sub_issues_summary/completed"));
+    let say = |count: u64, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 open {what}")),
+        _ => Some(format!("{count} open {what}s")),
+    };
+    [say(waits_for, "issue"), say(parts, "sub-issue")].into_iter().flatten().collect()
 }
 
 fn login(user: Option<&Value>) -> String {

@@ -215,6 +215,11 @@ impl Tracker for Jira {
         }
     }
 
+    fn me(&self) -> Result<Option<String>, Failure> {
+        let path = format!("{}/myself", self.api);
+        Ok(read::person(Some(&self.get(&path)?)))
+    }
+
     fn check(&self, _create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         self.see_project()?;
         let mut findings =

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const PAGE: usize = 100;
 const PAGES: usize = 200;
-const FIELDS: &str = "summary,labels,status,updated";
+const FIELDS: &str = "summary,labels,status,updated,assignee,issuelinks";
 
 impl Jira {
     /// The queue, in the order of priority, then the project's own rank where it has one.
@@ -120,12 +120,9 @@ impl Jira {
         let mut found = Vec::new();
         self.by_position(&self.issue(key, "/comment"), "comments", &mut found)?;
         let comment = |comment: &Value| {
-            let author = comment.get("author").and_then(|author| {
-                author.get("accountId").or_else(|| author.get("name")).and_then(Value::as_str)
-            });
             Some(Comment {
                 id: comment.get("id")?.as_str()?.parse().ok()?,
-                author: author.unwrap_or_default().to_owned(),
+                author: person(comment.get("author")).unwrap_or_default(),
                 at: comment.get("created").and_then(Value::as_str).and_then(time),
                 body: text(comment.get("body")?),
             })
@@ -170,20 +167,44 @@ fn parse(issue: &Value) -> Option<Ticket> {
         key,
         title: field("summary").unwrap_or_default(),
         // The category, not the status: its name is whatever the project calls it.
-        closed: fields.pointer("/status/statusCategory/key").and_then(Value::as_str) == Some("done"),
+        closed: is_done(fields),
         labels: labels.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         priority: 0,
         link: None,
         revision: field("updated"),
+        assignees: person(fields.get("assignee")).into_iter().collect(),
+        blocked_by: Some(blockers(fields)),
     })
+}
+
+fn is_done(fields: &Value) -> bool {
+    fields.pointer("/status/statusCategory/key").and_then(Value::as_str) == Some("done")
+}
+
+/// Cloud has ids for people, a server has names.
+pub(super) fn person(person: Option<&Value>) -> Option<String> {
+    let person = person?;
+    let name = person.get("accountId").or_else(|| person.get("name"))?;
+    name.as_str().map(str::to_owned)
+}
+
+/// Links that read "is blocked by" on this side, to tickets that are not done.
+fn blockers(fields: &Value) -> Vec<String> {
+    let links = fields.get("issuelinks").and_then(Value::as_array).into_iter().flatten();
+    let open = |link: &Value| {
+        let reads = link.pointer("/type/inward")?.as_str()?;
+        let other = link.get("inwardIssue")?;
+        let done = other.get("fields").is_some_and(is_done);
+        let blocks = reads.eq_ignore_ascii_case("is blocked by") && !done;
+        blocks.then(|| other.get("key")?.as_str().map(str::to_owned)).flatten()
+    };
+    links.filter_map(open).collect()
 }
 
 fn events_of(id: u64, history: &Value) -> Vec<TicketEvent> {
     let at = history.get("created").and_then(Value::as_str).and_then(time);
-    let author = history.get("author");
-    let actor = author.and_then(|author| author.get("accountId").or_else(|| author.get("name")));
-    let actor = actor.and_then(Value::as_str).unwrap_or_default();
-    let event = |what| TicketEvent { id: EventId(id.to_string()), what, at, actor: actor.to_owned() };
+    let actor = person(history.get("author")).unwrap_or_default();
+    let event = |what| TicketEvent { id: EventId(id.to_string()), what, at, actor: actor.clone() };
     let mut events = Vec::new();
     for item in history.get("items").and_then(Value::as_array).into_iter().flatten() {
         let words = |name: &str| -> Vec<String> {

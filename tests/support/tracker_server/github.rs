@@ -14,6 +14,9 @@ pub(super) fn handle(
     segments: &[&str],
     query: &[(String, String)],
 ) -> Answer {
+    if segments == ["user"] {
+        return Answer::json(200, &json!({"login": LOGIN}));
+    }
     let Some(rest) = segments.strip_prefix(&REPO) else { return not_found() };
     match (request.method.as_str(), rest) {
         ("GET", []) => {
@@ -36,7 +39,7 @@ pub(super) fn handle(
         ("GET", ["issues"]) => list(world, request, query),
         ("DELETE", ["issues", "comments", id]) => delete_comment(world, id),
         (_, ["issues", number, ..]) if !world.tickets.contains_key(*number) => not_found(),
-        ("GET", ["issues", number]) => Answer::json(200, &issue(number, &world.tickets[*number])),
+        ("GET", ["issues", number]) => Answer::json(200, &issue(world, number, &world.tickets[*number])),
         ("GET", ["issues", number, "events"]) => {
             let changes = world.shown_changes(number);
             page(request, &changes.iter().flat_map(events).collect::<Vec<_>>(), query, world.no_links)
@@ -97,7 +100,7 @@ fn list(world: &World, request: &Request, query: &[(String, String)]) -> Answer 
         .iter()
         .filter(|(_, ticket)| ticket.labels.iter().any(|label| label == value("labels")))
         .filter(|(_, ticket)| value("state") == "all" || !ticket.closed)
-        .map(|(number, ticket)| (number.parse().unwrap_or(0), issue(number, ticket)))
+        .map(|(number, ticket)| (number.parse().unwrap_or(0), issue(world, number, ticket)))
         .collect();
     found.sort_by_key(|(number, _)| *number);
     page(request, &found.into_iter().map(|(_, issue)| issue).collect::<Vec<_>>(), query, world.no_links)
@@ -121,7 +124,7 @@ fn page(request: &Request, items: &[Value], query: &[(String, String)], no_links
     answer
 }
 
-fn issue(number: &str, ticket: &Ticket) -> Value {
+fn issue(world: &World, number: &str, ticket: &Ticket) -> Value {
     let updated = ticket.changes.last().map_or_else(now, |change| change.at.clone());
     let mut issue = json!({
         "number": number.parse::<u64>().unwrap_or(0),
@@ -131,6 +134,13 @@ fn issue(number: &str, ticket: &Ticket) -> Value {
         "updated_at": updated,
         "html_url": format!("https://github.example/acme/tools/issues/{number}"),
     });
+    let people = ticket.assignees.iter().map(|login| json!({"login": login}));
+    issue["assignees"] = people.collect();
+    if !ticket.blockers.is_empty() {
+        let all = ticket.blockers.len();
+        issue["issue_dependencies_summary"] =
+            json!({"blocked_by": world.open_blockers(number).len(), "total_blocked_by": all});
+    }
     if ticket.pull_request {
         issue["pull_request"] = json!({"url": "x"});
     }

@@ -18,13 +18,15 @@ pub(super) fn handle(
     let rich = *version == "3";
     let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
     match (request.method.as_str(), rest) {
-        ("GET", ["myself"]) => Answer::json(200, &json!({"displayName": "Shared Bot"})),
+        ("GET", ["myself"]) => {
+            Answer::json(200, &json!({"displayName": "Shared Bot", "accountId": USER, "name": USER}))
+        }
         ("GET", ["project", project]) if *project == PROJECT => Answer::json(200, &json!({"key": PROJECT})),
         ("GET", ["search", "jql"]) if rich => search(world, query, true),
         ("GET", ["search"]) if !rich => search(world, query, false),
         (_, ["issue", key, ..]) if !world.tickets.contains_key(*key) => not_found("Issue Does Not Exist"),
         ("GET", ["issue", key]) => {
-            let mut issue = issue(key, &world.tickets[*key]);
+            let mut issue = issue(world, key, &world.tickets[*key]);
             if value(query, "expand").contains("changelog") {
                 let histories: Vec<Value> = world.shown_changes(key).iter().map(history).collect();
                 issue["changelog"] = json!({"histories": histories});
@@ -91,7 +93,7 @@ fn search(world: &World, query: &[(String, String)], tokens: bool) -> Answer {
         .listed()
         .iter()
         .filter(|(_, ticket)| ticket.labels.iter().any(|own| own == label) && !(open_only && ticket.closed))
-        .map(|(key, ticket)| issue(key, ticket))
+        .map(|(key, ticket)| issue(world, key, ticket))
         .collect();
     if !tokens {
         let (page, _) = cut(&found, query);
@@ -115,13 +117,24 @@ fn cut(items: &[Value], query: &[(String, String)]) -> (Vec<Value>, bool) {
     (items[from..to].to_vec(), to == items.len())
 }
 
-fn issue(key: &str, ticket: &Ticket) -> Value {
+fn issue(world: &World, key: &str, ticket: &Ticket) -> Value {
+    let assignee = ticket.assignees.first().map(|name| json!({"accountId": name, "name": name}));
+    let links = ticket.blockers.iter().map(|blocker| {
+        let done = world.tickets.get(blocker).is_none_or(|ticket| ticket.closed);
+        let category = if done { "done" } else { "new" };
+        json!({
+            "type": {"name": "Blocks", "inward": "is blocked by", "outward": "blocks"},
+            "inwardIssue": {"key": blocker, "fields": {"status": {"statusCategory": {"key": category}}}},
+        })
+    });
     let category = if ticket.closed { "done" } else { "indeterminate" };
     json!({
         "key": key,
         "fields": {
             "summary": ticket.title,
             "labels": ticket.labels,
+            "assignee": assignee,
+            "issuelinks": links.collect::<Vec<_>>(),
             "status": {"name": "Doing", "statusCategory": {"key": category}},
             "updated": ticket.changes.last().map_or_else(now, |change| change.at.clone()),
         },

@@ -32,6 +32,9 @@ pub(crate) struct Ticket {
     pub(crate) changes: Vec<Change>,
     pub(crate) comments: Vec<Comment>,
     pub(crate) pull_request: bool,
+    pub(crate) assignees: Vec<String>,
+    /// Keys of tickets that must be closed first.
+    pub(crate) blockers: Vec<String>,
 }
 
 #[derive(Default)]
@@ -60,6 +63,11 @@ impl World {
     pub(crate) fn queued(&mut self, key: &str) {
         self.tickets.insert(key.to_owned(), Ticket { title: format!("ticket {key}"), ..Ticket::default() });
         self.label(key, "person", &["orion-queue"], &[]);
+    }
+
+    /// Whatever else a person does to a ticket.
+    pub(crate) fn change(&mut self, key: &str, change: impl FnOnce(&mut Ticket)) {
+        change(self.tickets.get_mut(key).expect("a ticket"));
     }
 
     /// Labels by somebody.
@@ -99,6 +107,13 @@ impl World {
             at,
             actor: "person".to_owned(),
         });
+    }
+
+    /// Those of its blockers that are open.
+    pub(super) fn open_blockers(&self, key: &str) -> Vec<String> {
+        let blockers = self.tickets.get(key).map(|ticket| ticket.blockers.clone()).unwrap_or_default();
+        let open = |key: &String| self.tickets.get(key).is_some_and(|ticket| !ticket.closed);
+        blockers.into_iter().filter(open).collect()
     }
 
     pub(crate) fn labels(&self, key: &str) -> Vec<String> {

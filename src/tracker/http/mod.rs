@@ -1,17 +1,21 @@
 //! JSON over HTTP: time-outs, a body cap, few retries, and a token that goes to
 //! one host only. What an answer means is the tracker's business.
 
+mod answer;
+
+pub(super) use answer::{HttpAnswer, names};
+
 use super::Options;
 use super::secret::Secret;
 use crate::error::escape;
 use crate::model::address;
-use crate::model::time::WallTime;
 use crate::tracker::failure::{Failure, Why};
+use answer::words;
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use ureq::Agent;
-use ureq::http::{HeaderMap, Method, Request, Uri};
+use ureq::http::{Method, Request, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// A hundred tickets with long bodies fit; fifty megabytes are not an answer.
@@ -34,68 +38,6 @@ pub(super) struct HttpCall<'a> {
     pub(super) path: &'a str,
     pub(super) body: Option<&'a Value>,
     pub(super) repeat: Repeat,
-}
-
-/// What came back, whatever its status.
-pub(super) struct HttpAnswer {
-    pub(super) status: u16,
-    headers: HeaderMap,
-    pub(super) body: Vec<u8>,
-}
-
-impl HttpAnswer {
-    /// A header as text.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
-    /// Seconds since 1970, or an HTTP date, or a number of seconds from now.
-    fn retry_after(&self) -> Option<Duration> {
-        let now = std::time::SystemTime::now();
-        let until = |time: std::time::SystemTime| time.duration_since(now).unwrap_or(Duration::ZERO);
-        if let Some(text) = self.header("retry-after") {
-            return match text.trim().parse() {
-                Ok(seconds) => Some(Duration::from_secs(seconds)),
-                Err(_) => http_date(text).map(until),
-            };
-        }
-        if self.header("x-ratelimit-remaining") != Some("0") {
-            // GitHub's secondary limits may come without a number; it asks for a minute then.
-            let limited = self.status == 403 && contains(&self.body, b"rate limit");
-            return limited.then_some(Duration::from_secs(60));
-        }
-        let reset: u64 = self.header("x-ratelimit-reset")?.parse().ok()?;
-        Some(until(std::time::UNIX_EPOCH + Duration::from_secs(reset)))
-    }
-
-    /// The server's clock.
-    pub(super) fn date(&self) -> Option<WallTime> {
-        self.header("date").and_then(http_date).map(WallTime::of)
-    }
-
-    /// "Later": nothing was done.
-    fn is_throttled(&self) -> bool {
-        match self.status {
-            429 => true,
-            403 => self.retry_after().is_some(),
-            _ => false,
-        }
-    }
-
-    /// A gateway's answer: what is behind it may have done everything or nothing.
-    fn is_gateway(&self) -> bool {
-        matches!(self.status, 502..=504)
-    }
-
-    /// The body as JSON.
-    ///
-    /// # Errors
-    /// [`Why::Protocol`] for half a body, HTML, and whatever else is not JSON.
-    pub(super) fn json(&self, what: &str) -> Result<Value, Failure> {
-        serde_json::from_slice(&self.body).map_err(|_| {
-            Failure::new(Why::Protocol, format!("{what} was answered with something that is not JSON"))
-        })
-    }
 }
 
 /// A server.
@@ -337,23 +279,6 @@ impl Http {
     }
 }
 
-fn contains(text: &[u8], words: &[u8]) -> bool {
-    text.windows(words.len()).any(|window| window.eq_ignore_ascii_case(words))
-}
-
-/// What servers call their explanations.
-fn words(value: &Value) -> Option<String> {
-    if let Some(said) = value.get("message").and_then(Value::as_str) {
-        return Some(said.to_owned());
-    }
-    let list = value.get("errorMessages").and_then(Value::as_array);
-    let list = list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-    let fields = value.get("errors").and_then(Value::as_object);
-    let fields = fields.into_iter().flatten().map(|(field, said)| format!("{field}: {said}"));
-    let all: Vec<String> = list.chain(fields).collect();
-    (!all.is_empty()).then(|| all.join("; "))
-}
-
 /// A path segment or query value: everything but the unreserved characters (RFC 3986, 2.3).
 pub(super) fn percent(text: &str) -> String {
     let mut out = String::new();
@@ -372,19 +297,11 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// `Sun, 29 Nov 2026 22:25:35 GMT`, the one form servers send (RFC 9110, 5.6.7).
-fn http_date(text: &str) -> Option<std::time::SystemTime> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let [_, day, month, year, time, "GMT"] = words[..] else { return None };
-    let month = MONTHS.iter().position(|name| *name == month)? + 1;
-    humantime::parse_rfc3339(&format!("{year}-{month:02}-{day:0>2}T{time}Z")).ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::answer::http_date;
     use super::*;
+    use crate::model::time::WallTime;
 
     #[test]
     fn dates_hosts_and_words_are_read() {
