@@ -10,6 +10,9 @@
 mod model;
 #[path = "protocol/steps.rs"]
 mod steps;
+mod support;
+#[path = "protocol/trace.rs"]
+mod trace;
 
 use model::{Mutation, World};
 use std::collections::{HashSet, VecDeque};

@@ -133,7 +133,9 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
         Pc::Judge => judged(next, who, mutation),
         Pc::WriteToken => {
             next.guards[at(process.guard)].token = process.token;
-            go(next, if mutation == Mutation::RecordBeforeToken { Pc::SecondLook } else { Pc::CreateTemp })
+            let stands = process.placed.is_some() && process.read == process.placed;
+            let last = stands || mutation == Mutation::RecordBeforeToken;
+            go(next, if last { Pc::SecondLook } else { Pc::CreateTemp })
         }
         Pc::CreateTemp | Pc::ReleaseTemp => {
             next.records.push(RecordFile::default());
@@ -223,10 +225,9 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
 fn judged(mut next: World, who: usize, mutation: Mutation) -> Next {
     let process = next.processes[who].clone();
     if process.placed.is_some() && process.read == process.placed {
-        // Ours from an earlier pass: the new guard gets the token.
-        let guard = &mut next.guards[at(process.guard)];
-        guard.token = guard.token.max(process.token);
-        next.processes[who].pc = Pc::SecondLook;
+        // Ours from an earlier pass: the new guard gets the token, unless it knows a later one.
+        let known = next.guards[at(process.guard)].token >= process.token;
+        next.processes[who].pc = if known { Pc::SecondLook } else { Pc::WriteToken };
         return vec![Ok(next)];
     }
     let live = process.read.is_some_and(|content| {
