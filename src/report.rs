@@ -88,11 +88,7 @@ impl Report {
     /// `-q` silences it only where `quietable` says that it is a refusal.
     pub(crate) fn error(&self, error: &Error, quietable: bool) {
         if self.json {
-            let mut object = json!({"kind": error.kind().as_str(), "message": error.message()});
-            if let Some(hint) = error.advice() {
-                object["hint"] = json!(hint);
-            }
-            drop(self.object(&json!({ "error": object })));
+            drop(self.object(&json!({ "error": error_object(error) })));
         }
         if quietable {
             self.say(&error.to_string());
@@ -109,6 +105,15 @@ fn stdout_was_closed() -> bool {
     let stdout = io::stdout();
     let both_ways = fcntl_getfl(&stdout).is_ok_and(|flags| flags.contains(OFlags::RDWR));
     both_ways && fstat(&stdout).is_ok_and(|stat| stat.st_rdev == rustix::fs::makedev(1, 3))
+}
+
+/// An error as `--json` shows it.
+pub(crate) fn error_object(error: &Error) -> Value {
+    let mut object = json!({"kind": error.kind().as_str(), "message": error.message()});
+    if let Some(hint) = error.advice() {
+        object["hint"] = json!(hint);
+    }
+    object
 }
 
 /// A JSON object as text, `"schema":1` first whatever its other keys are.

@@ -99,7 +99,7 @@ fn what_an_ended_owner_left_behind_is_ended_through_the_pulse() {
     let mut owner = tool.hold_with(&["run", "x", "sh", "-c", script]);
     let job = KillOnDrop::of(owner.number());
     owner.kill();
-    tool.lock(&["run", "x", "true"]).expect(75).says(&format!("{} (sleep)", job.pid()));
+    tool.lock(&["run", "x", "true"]).expect(75).says(&format!("{} (", job.pid()));
     stop(&tool, &token(&tool, "x"), &[]).expect(0).silent();
     assert!(job.ended());
     tool.lock(&["run", "x", "true"]).expect(0);

@@ -28,10 +28,23 @@ pub(crate) fn check(command: &[OsString], usage: &str) -> Result<(), Error> {
 
 /// Becomes the command; comes back only with the reason why not.
 pub(crate) fn exec(words: &[OsString]) -> io::Error {
-    match words.split_first() {
-        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
-        None => io::ErrorKind::NotFound.into(),
-    }
+    command(words).exec()
+}
+
+/// The command of these words, to be added to.
+pub(crate) fn command(words: &[OsString]) -> Command {
+    let (program, arguments) =
+        words.split_first().map_or((OsString::new(), &[][..]), |(first, rest)| (first.clone(), rest));
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+/// The name the kernel will give the process after exec: the file's, cut at 15 bytes (prctl(2), PR_SET_NAME).
+pub(crate) fn comm_of(command: &[OsString]) -> String {
+    let path = command.first().map(|word| word.as_bytes()).unwrap_or_default();
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    String::from_utf8_lossy(&file[..file.len().min(15)]).into_owned()
 }
 
 /// Says why, and gives the status as a shell reports it: 127 not found, 126 cannot be executed.

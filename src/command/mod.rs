@@ -6,10 +6,14 @@ pub(crate) mod failopen;
 pub(crate) mod frame;
 pub(crate) mod lease;
 pub(crate) mod lock;
+pub(crate) mod owner;
 pub(crate) mod precheck;
 pub(crate) mod reap;
 pub(crate) mod records;
+pub(crate) mod shim;
 pub(crate) mod tell;
+pub(crate) mod turned_away;
+pub(crate) mod typed;
 
 #[cfg(test)]
 mod fuzz_tests;

@@ -3,10 +3,9 @@
 
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
-use super::lock;
 use super::reap;
 use super::records::{Records, Where};
-use super::tell;
+use super::{tell, turned_away, typed};
 use crate::cli::precheck::Precheck;
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
@@ -15,7 +14,7 @@ use crate::model::event::Event;
 use crate::model::record::LOCK;
 use crate::os::mask::Blocked;
 use crate::os::{call, clock};
-use crate::report::Report;
+use crate::report::{Report, error_object};
 use crate::verdict::liveness::State;
 use serde_json::json;
 use std::ffi::OsString;
@@ -174,7 +173,7 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
     // A name typed twice is judged, and counted, once.
     let first = |(at, name): &(usize, &OsString)| !args.names[..*at].contains(name);
     let names: Vec<_> =
-        args.names.iter().enumerate().filter(first).map(|(_, name)| lock::name(name)).collect();
+        args.names.iter().enumerate().filter(first).map(|(_, name)| typed::name(name)).collect();
     match Records::open(&place(args), &["locks"], LOCK, false) {
         Ok(Some(store)) => {
             for name in names.iter().flatten() {
@@ -192,7 +191,7 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
                             report.say(&line);
                         }
                         if !args.dry_run {
-                            lock::count(
+                            turned_away::count(
                                 report,
                                 &store,
                                 name,
@@ -243,10 +242,7 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
             object["reaped"] = json!(reaped);
         }
         if !answer.problems.is_empty() {
-            let errors = answer.problems.iter();
-            object["errors"] = errors
-                .map(|error| json!({"kind": error.kind().as_str(), "message": error.message()}))
-                .collect();
+            object["errors"] = answer.problems.iter().map(error_object).collect();
         }
         drop(report.object(&object));
     }
@@ -257,8 +253,7 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
 fn problem(report: &Report, args: Option<&Precheck>, error: &Error, strict: bool) -> Status {
     not_guarding(report, error);
     if report.json {
-        let object = json!({"kind": error.kind().as_str(), "message": error.message()});
-        drop(report.object(&json!({ "error": object })));
+        drop(report.object(&json!({ "error": error_object(error) })));
     }
     let place = args.map_or_else(Where::default, place);
     log_problem(&place, error, args.is_some_and(|args| args.dry_run));

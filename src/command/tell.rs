@@ -2,6 +2,7 @@
 
 use super::records::{Judged, Records};
 use crate::error::{Error, Kind};
+use crate::exit::Exit;
 use crate::model::duration;
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
@@ -81,13 +82,12 @@ pub(crate) fn held(
 /// What a supervisor waits for: its command has ended, or it would be named instead.
 fn left_below(supervisor: u32) -> String {
     let below = tree::below(supervisor, &[]).unwrap_or_default();
-    let name = |it: &proc::ProcStat| format!("{} ({})", it.pid, escape(it.comm.as_bytes(), SHOWN));
-    match below.as_slice() {
-        [] => String::new(),
-        [one] => format!(", which waits for what its command left behind, {},", name(one)),
-        [one, rest @ ..] => {
-            format!(", which waits for what its command left behind, {} and {} more,", name(one), rest.len())
-        }
+    match below.len() {
+        0 => String::new(),
+        _ => format!(
+            ", which waits for what its command left behind, {},",
+            some(&below, 1, |it| seen(it.pid, &it.comm))
+        ),
     }
 }
 
@@ -101,21 +101,28 @@ pub(crate) fn is_stopped(judged: &Judged, holder: Through) -> bool {
 /// Who carries the pulse: `913 (node)`.
 fn carrier(store: &Records, name: &LockName, token: Option<u64>) -> String {
     let carriers = store.carriers(name, token).pids;
-    let shown: Vec<String> = carriers
-        .iter()
-        .take(3)
-        .map(|pid| {
-            let comm =
-                proc::stat(*pid).map_or_else(|_| "?".into(), |stat| escape(stat.comm.as_bytes(), SHOWN));
-            format!("{pid} ({comm})")
-        })
-        .collect();
-    match shown.len() {
-        0 => "a process that cannot be seen from here".to_owned(),
-        _ if carriers.len() > shown.len() => {
-            format!("{} and {} more", shown.join(", "), carriers.len() - shown.len())
-        }
-        _ => shown.join(", "),
+    if carriers.is_empty() {
+        return "a process that cannot be seen from here".to_owned();
+    }
+    some(&carriers, 3, |pid| seen_now(*pid))
+}
+
+/// `913 (node)`, for a process that was seen.
+pub(crate) fn seen(pid: u32, comm: &str) -> String {
+    format!("{pid} ({})", escape(comm.as_bytes(), SHOWN))
+}
+
+/// The same with the name that it has now.
+pub(crate) fn seen_now(pid: u32) -> String {
+    proc::stat(pid).map_or_else(|_| format!("{pid} (?)"), |stat| seen(pid, &stat.comm))
+}
+
+/// The first of them, and how many more there are: `913 (node), 914 (sleep) and 2 more`.
+pub(crate) fn some<T>(all: &[T], at_most: usize, one: impl Fn(&T) -> String) -> String {
+    let shown: Vec<String> = all.iter().take(at_most).map(one).collect();
+    match all.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
@@ -261,4 +268,29 @@ pub(crate) fn object(store: &Records, name: &LockName, judged: &Judged) -> Value
         }
     }
     object
+}
+
+/// 0 free, 75 held, 76 stuck, 69 unknown, 65 newer.
+pub(crate) fn exit_of(judged: &Judged) -> Exit {
+    match judged.state() {
+        State::Free | State::Dead | State::Corrupt(_) => Exit::Ok,
+        State::Live(_) => {
+            let overdue = judged.record().and_then(|record| record.overdue(clock::monotonic_us()));
+            if overdue.is_some() { Exit::Stuck } else { Exit::Skip }
+        }
+        State::Unknown(_) => Exit::Unavailable,
+        State::Newer(_) => Exit::DataErr,
+    }
+}
+
+/// Rows under their heads, in columns as wide as their widest cell.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
+    let all: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let lines = all.iter().map(|row| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }

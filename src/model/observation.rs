@@ -110,6 +110,8 @@ pub(crate) enum SearchFacts {
 /// The read lock on the token's byte of the pulse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PulseFacts {
+    /// Nobody asked, so it says nothing.
+    NotAsked,
     Held,
     Free,
     /// The file cannot be asked.

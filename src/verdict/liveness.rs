@@ -171,6 +171,7 @@ pub(crate) fn judge(found: &Found, here: &Here, owners: &[OwnerFacts], pulse: Pu
             evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
             State::Unknown(Doubt::NoPulseAnswer)
         }
+        PulseFacts::NotAsked => identity,
         PulseFacts::Free | PulseFacts::Unclear => {
             evidence.push("rule 6: nobody is seen to carry the pulse".into());
             identity
@@ -191,7 +192,7 @@ fn corrupt(why: &str, pulse: PulseFacts) -> Judgement {
             evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
             State::Unknown(Doubt::NoPulseAnswer)
         }
-        PulseFacts::Free => State::Corrupt(why.to_owned()),
+        PulseFacts::Free | PulseFacts::NotAsked => State::Corrupt(why.to_owned()),
     };
     Judgement { state, evidence }
 }

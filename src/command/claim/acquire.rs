@@ -4,20 +4,18 @@ use super::hand_over::hand_over;
 use super::win::{ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims};
 use crate::cli::claim::ClaimAcquire;
-use crate::command::lock::owner::{among, ancestors, any, from_environment, missing};
+use crate::command::owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::claim::Goal;
-use crate::model::identity::ProcessIdentity;
 use crate::model::record::VIA_ACQUIRE;
 use crate::model::ticket::Key;
 use crate::report::escape;
-use crate::verdict::owner::OwnerSpec;
 use crate::verdict::ownership::Credential;
 use serde_json::json;
 
 pub(super) fn acquire(call: &ClaimCall, args: &ClaimAcquire) -> Result<Status, Error> {
-    let owner = owner(args)?;
+    let owner = owner::chosen(args.owner.as_deref(), args.for_pid, args.short_lived)?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let wish = ClaimRequest {
@@ -67,19 +65,4 @@ pub(super) fn say_what_was_interrupted(claims: &Claims, key: &Key, won: &Won) {
         shown(&resume.branch),
         shown(&resume.worktree)
     ));
-}
-
-fn owner(args: &ClaimAcquire) -> Result<ProcessIdentity, Error> {
-    if let Some(pid) = args.for_pid {
-        return any(pid);
-    }
-    let wish = match &args.owner {
-        Some(owner) => Some(OwnerSpec::parse(owner)),
-        None => from_environment()?,
-    };
-    let ancestors = ancestors()?;
-    match wish {
-        Some(wish) => among(&ancestors, &wish, args.short_lived),
-        None => Err(missing(&ancestors)),
-    }
 }

@@ -62,7 +62,7 @@ pub(super) fn list(call: &ClaimCall) -> Result<Status, Error> {
     } else if rows.is_empty() {
         call.report.data(&format!("nothing queued and nothing in flight in {tracker}"))
     } else {
-        call.report.data(&table(rows))
+        call.report.data(&tell::table(["KEY", "STATE", "OWNER", "FOR", "HOST", "TITLE"], rows))
     });
     Ok(if broken.is_empty() { Exit::Ok } else { Exit::Unavailable }.into())
 }
@@ -76,7 +76,7 @@ fn host(claims: &Claims, ticket: &Ticket) -> Option<String> {
 fn row(claims: &Claims, ticket: &Ticket, place: &str, judged: &Judged) -> [String; 6] {
     let record = judged.record().filter(|record| record.released_at.is_none());
     let state = match (place, judged.state()) {
-        (_, State::Live(_)) if crate::command::lock::exit_of(judged) == Exit::Stuck => "stuck",
+        (_, State::Live(_)) if tell::exit_of(judged) == Exit::Stuck => "stuck",
         (_, State::Live(_)) => "held",
         (_, State::Dead) => "dead",
         (_, State::Unknown(_) | State::Newer(_) | State::Corrupt(_)) => "unknown",
@@ -91,16 +91,4 @@ fn row(claims: &Claims, ticket: &Ticket, place: &str, judged: &Judged) -> [Strin
     let age = age.map_or_else(|| "-".to_owned(), duration::show);
     let host = host(claims, ticket).map_or_else(|| "-".to_owned(), |host| escape(host.as_bytes(), 30));
     [ticket.key.to_string(), state.to_owned(), who, age, host, escape(ticket.title.as_bytes(), 60)]
-}
-
-fn table(rows: Vec<[String; 6]>) -> String {
-    let head = ["KEY", "STATE", "OWNER", "FOR", "HOST", "TITLE"].map(str::to_owned);
-    let all: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..6).map(width).collect();
-    let lines = all.iter().map(|row| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }

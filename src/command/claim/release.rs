@@ -1,15 +1,16 @@
 //! `release`: hand a ticket over by hand.
 
 use super::hand_over::{Handed, hand_over};
-use super::{ClaimCall, right, tell};
+use super::{ClaimCall, tell};
 use crate::cli::claim::{ClaimRelease, To};
+use crate::command::owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::claim::Goal;
 use serde_json::json;
 
 pub(super) fn release(call: &ClaimCall, args: &ClaimRelease) -> Result<Status, Error> {
-    let right = right::explicit(args.token, args.owner)?;
+    let right = owner::explicit(args.token, args.owner, "claim")?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let goal = match args.to {

@@ -6,7 +6,7 @@ use super::hand_over::{Handed, hand_over};
 use super::heartbeat::Heartbeat;
 use super::win::{ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims, shim, stage};
-use crate::cli::claim::{ClaimRun, Success};
+use crate::cli::claim::{ClaimRun, SHIM, Success};
 use crate::command::exec;
 use crate::env;
 use crate::error::{Error, Kind, reason};
@@ -111,12 +111,13 @@ fn start(
     let failed =
         |error: io::Error| Error::new(Kind::System, format!("{key}: nothing was run: {}", reason(&error)));
     let exports = exports(claims, shared, key, won.token, &won.attrs);
-    let (child, mut gate) = shim::start(&args.command, exports, mask).map_err(failed)?;
+    let (child, mut gate) =
+        crate::command::shim::start(("orion-claim", SHIM), &args.command, exports, mask).map_err(failed)?;
     // The child carries it; our own end is told by the record.
     drop(won.pulse.take());
     let fd = PidFd::open(child.id()).map_err(|errno| failed(errno.into()))?;
     let mut owner = process::identify(child.id()).map_err(failed)?;
-    owner.comm = crate::command::lock::comm_of(&args.command);
+    owner.comm = exec::comm_of(&args.command);
     if !claims.store.add_owner(name, won.token, &[me, owner])? {
         let message = format!("{key}: the claim was taken away before the command ran");
         return Err(Error::new(Kind::NotOwner, message));

@@ -24,7 +24,7 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let view = view(&claims, &key, &judged, &ticket, Some(&events))?;
     let working = claims.settings.labels.in_flight(&ticket);
     let exit = match judged.state() {
-        State::Live(_) => crate::command::lock::exit_of(&judged),
+        State::Live(_) => crate::command::tell::exit_of(&judged),
         State::Newer(_) => Exit::DataErr,
         State::Unknown(_) => Exit::Unavailable,
         // Somebody has it, and nothing here can say whether they live.

@@ -205,7 +205,7 @@ impl Watcher<'_> {
 
     fn fire(&self, key: &Key) -> std::io::Result<WatchedRun> {
         let shared = &self.call.shared;
-        let mut command = Command::new(shim::OURSELVES);
+        let mut command = Command::new(crate::command::shim::OURSELVES);
         command.arg0("orion-claim");
         for (option, value) in [("--dir", &shared.dir), ("--config", &shared.config)] {
             if let Some(value) = value {

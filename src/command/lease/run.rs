@@ -5,7 +5,7 @@ use super::supervise::supervise;
 use crate::cli::lease::{LeaseRun, When};
 use crate::cli::shared::Patience;
 use crate::command::exec;
-use crate::command::lock::busy_code;
+use crate::command::typed::busy_code;
 use crate::error::{Error, Kind};
 use crate::exit::Status;
 use crate::lease::observe::{self, LeaseObservation, show};

@@ -1,20 +1,19 @@
 //! `acquire`: take the lock for a process that lives on.
 
-use super::owner::{among, ancestors, any, exported_token, from_environment, missing};
+use super::LockCall;
 use super::refuse::{Relation, turned_away};
 use super::status_file::StatusFile;
 use super::wait::{TakeResult, take};
-use super::{LockCall, busy_code, name};
 use crate::cli::lock::LockAcquire;
 use crate::command::records::{AcquireRequest, AcquiredLock, ON_BEHALF, PulsePolicy, Records};
-use crate::command::tell;
+use crate::command::typed::{busy_code, name};
+use crate::command::{owner, tell};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::record::VIA_ACQUIRE;
 use crate::os::pulse::is_pulse_of;
-use crate::verdict::owner::OwnerSpec;
 use crate::verdict::ownership::Credential;
 use serde_json::{Map, Value, json};
 use std::os::fd::AsFd;
@@ -23,7 +22,7 @@ use std::os::fd::AsFd;
 pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(&args.busy, false)?;
-    let owner = owner(&args)?;
+    let owner = owner::chosen(args.owner.owner.as_deref(), args.owner.for_pid, args.short_lived)?;
     if args.dry_run {
         let line = format!("{name} would be owned by {}", tell::process(&owner));
         drop(if call.report.json {
@@ -54,30 +53,14 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
         TakeResult::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
         TakeResult::No(judged, relation) => {
             let token = judged.record().map(|record| record.token);
-            let ours =
-                relation == Relation::You || (token.is_some() && exported_token(name.as_str()) == token);
+            let ours = relation == Relation::You
+                || (token.is_some() && owner::exported_token(name.as_str()) == token);
             if args.reentrant && ours {
                 return Ok(Exit::Ok.into());
             }
             let none = StatusFile::open(None)?;
             Ok(turned_away(&call.report, &store, &name, &judged, relation, busy, &none))
         }
-    }
-}
-
-/// Named by an option or by `ORION_OWNER_PID`; there is no default.
-fn owner(args: &LockAcquire) -> Result<ProcessIdentity, Error> {
-    if let Some(pid) = args.owner.for_pid {
-        return any(pid);
-    }
-    let callers = ancestors()?;
-    let wish = match &args.owner.owner {
-        Some(text) => Some(OwnerSpec::parse(text)),
-        None => from_environment()?,
-    };
-    match wish {
-        Some(wish) => among(&callers, &wish, args.short_lived),
-        None => Err(missing(&callers)),
     }
 }
 

@@ -1,9 +1,10 @@
 //! `break`: a person frees a lock whose owner nobody can judge. Ends nothing.
 
-use super::{LockCall, name};
+use super::LockCall;
 use crate::cli::lock_control::LockBreak;
-use crate::command::records::{Judged, Records, Released, newer, not_owner};
+use crate::command::records::{Judged, Records, Released, newer};
 use crate::command::tell;
+use crate::command::typed::name;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
@@ -14,9 +15,7 @@ use std::io::{self, IsTerminal};
 
 pub(super) fn break_open(call: &LockCall, args: &LockBreak) -> Result<Status, Error> {
     let name = name(&args.name)?;
-    let Some(store) = call.existing()? else {
-        return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
-    };
+    let store = call.holding(&name)?;
     let judged = store.look(&name);
     if let State::Newer(schema) = judged.state() {
         return Err(newer(&name, &store, *schema));

@@ -8,8 +8,7 @@ use crate::error::{Error, Kind, reason};
 use crate::model::event::Event;
 use crate::model::name::LockName;
 use crate::os::process::{PidFd, wait_any};
-use crate::os::{proc, tree};
-use crate::report::escape;
+use crate::os::tree;
 use crate::verdict::liveness::State;
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -198,17 +197,9 @@ impl AskedHolder<'_> {
 
 /// `pid 812 (pi), pid 913 (node)`.
 pub(super) fn shown(pids: &[u32]) -> String {
-    let one = |pid: &u32| {
-        let comm = proc::stat(*pid).map_or_else(|_| "?".to_owned(), |it| escape(it.comm.as_bytes(), 40));
-        format!("pid {pid} ({comm})")
-    };
-    match pids.len() {
-        0 => "nobody that can be seen from here".to_owned(),
-        count if count > 4 => {
-            let first: Vec<String> = pids.iter().take(4).map(one).collect();
-            format!("{} and {} more", first.join(", "), count - 4)
-        }
-        _ => pids.iter().map(one).collect::<Vec<_>>().join(", "),
+    match pids {
+        [] => "nobody that can be seen from here".to_owned(),
+        _ => tell::some(pids, 4, |pid| format!("pid {}", tell::seen_now(*pid))),
     }
 }
 
@@ -218,7 +209,7 @@ pub(super) fn shown(pids: &[u32]) -> String {
 /// It is.
 pub(super) fn not_our_own(store: &Records, name: &LockName, judged: &Judged) -> Result<(), Error> {
     let (State::Live(_), Some(record)) = (judged.state(), judged.record()) else { return Ok(()) };
-    let callers = super::owner::ancestors()?;
+    let callers = crate::command::owner::ancestors()?;
     let above = record.owners.iter().any(|owner| callers.iter().any(|caller| caller.pid == owner.pid));
     let through_us = || store.carriers(name, Some(record.token)).pids.contains(&std::process::id());
     if above || through_us() {

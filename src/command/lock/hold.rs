@@ -1,11 +1,12 @@
 //! `hold`: keep a lock by hand until Ctrl-C, for maintenance.
 
+use super::LockCall;
 use super::refuse::turned_away;
 use super::status_file::StatusFile;
 use super::wait::{TakeResult, take};
-use super::{LockCall, busy_code, name};
 use crate::cli::lock_control::LockHold;
 use crate::command::records::{AcquireRequest, PulsePolicy, Released};
+use crate::command::typed::{busy_code, name};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::record::VIA_HOLD;

@@ -1,6 +1,7 @@
 //! `list`: every lock, one row each.
 
-use super::{LockCall, status};
+use super::LockCall;
+use super::whose::places;
 use crate::cli::lock::Whose;
 use crate::command::records::{Judged, Records, Where};
 use crate::command::tell;
@@ -12,32 +13,6 @@ use crate::os::clock;
 use crate::report::escape;
 use crate::verdict::liveness::State;
 use serde_json::{Value, json};
-
-/// The directories to read.
-pub(super) fn places(call: &LockCall, whose: &Whose) -> Result<Vec<Where>, Error> {
-    let of = |user: String| Where { dir: None, user: Some(user) };
-    if let Some(user) = &whose.user {
-        return Ok(vec![of(user.clone())]);
-    }
-    if !whose.all_users {
-        return Ok(vec![call.place()]);
-    }
-    let passwd = std::fs::read_to_string("/etc/passwd").map_err(|error| Error::io("/etc/passwd", &error))?;
-    let names = passwd.lines().filter_map(|line| line.split(':').next()).filter(|name| !name.is_empty());
-    let mut places: Vec<Where> = Vec::new();
-    let mut seen = Vec::new();
-    for place in names.map(|name| of(name.to_owned())) {
-        // Several system users share a home, or have none.
-        if let Ok(found) = place.place()
-            && found.path.is_dir()
-            && !seen.contains(&found.path)
-        {
-            seen.push(found.path);
-            places.push(place);
-        }
-    }
-    Ok(places)
-}
 
 pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
     let places = places(call, whose)?;
@@ -70,7 +45,7 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
             if looked_in.is_empty() { "any user's directory".into() } else { looked_in.join(", ") }
         ))
     } else {
-        call.report.data(&table(rows))
+        call.report.data(&tell::table(["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"], rows))
     };
     call.report.arrived(written)?;
     Ok(Exit::Ok.into())
@@ -81,7 +56,7 @@ fn owner_of(place: &Where) -> String {
 }
 
 fn row(name: &LockName, judged: &Judged, skips: u64, user: Option<String>) -> [String; 6] {
-    let state = match status::exit_of(judged) {
+    let state = match tell::exit_of(judged) {
         Exit::Stuck => "stuck",
         _ => tell::word(judged.state()),
     };
@@ -110,16 +85,4 @@ fn skips(store: &Records, name: &LockName, judged: &Judged) -> u64 {
         .rev()
         .take_while(|event| event.is_turned_away() && event.token == token)
         .fold(0, |sum, event| sum.saturating_add(event.times()))
-}
-
-fn table(rows: Vec<[String; 6]>) -> String {
-    let head = ["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"].map(str::to_owned);
-    let all: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..6).map(width).collect();
-    let lines = all.iter().map(|row| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,8 @@
 //! `log`: what happened, and why a run was skipped.
 
-use super::{LockCall, list, name};
+use super::{LockCall, whose};
 use crate::cli::lock::LockLog;
+use crate::command::typed::name;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -16,7 +17,7 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
     let wanted = args.name.as_deref().map(name).transpose()?;
     let mut events: Vec<Event> = Vec::new();
     let mut looked_in = Vec::new();
-    for place in list::places(call, &args.whose)? {
+    for place in whose::places(call, &args.whose)? {
         looked_in.push(place.place()?.path.join("log").display().to_string());
         let Some(store) = call.place_store(&place, false)? else { continue };
         let names = wanted.as_ref().map_or_else(|| store.logged_names(), |name| vec![name.to_string()]);

@@ -4,16 +4,15 @@ mod acquire;
 mod breaking;
 mod doctor;
 mod end_holder;
+mod exports;
 mod help;
 mod hold;
 mod list;
 mod log;
-pub(super) mod owner;
 mod refuse;
 mod release;
 mod replace;
 mod run;
-mod shim;
 mod status;
 mod status_file;
 mod stop;
@@ -22,23 +21,18 @@ mod tree;
 mod verify;
 mod wait;
 mod where_is;
+mod whose;
 
-pub(crate) use refuse::count;
-pub(super) use run::comm_of;
-pub(super) use status::exit_of;
-
-use super::records::{Records, Where};
+use super::records::{Records, Where, not_owner};
+use super::{owner, shim};
 use crate::cli::Lazy;
 use crate::cli::lock::{Lock, LockCommand, LockShared};
-use crate::cli::shared::Busy;
 use crate::error::Error;
-use crate::exit::{Status, may_mean_busy};
 use crate::model::name::LockName;
 use crate::model::record::LOCK;
 use crate::os::mask::Blocked;
-use crate::report::{Report, escape};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use crate::report::Report;
+use crate::verdict::ownership::Credential;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -58,7 +52,13 @@ pub fn main() -> ExitCode {
             LockCommand::Hold(Lazy(hold)) => hold::hold(&call, &hold),
             LockCommand::Stop(Lazy(stop)) => stop::stop(&call, &stop),
             LockCommand::Break(Lazy(wish)) => breaking::break_open(&call, &wish),
-            LockCommand::Shim(Lazy(shim)) => shim::shim(call, &shim),
+            LockCommand::Shim(Lazy(shim)) => shim::become_command(
+                call.file_size,
+                &shim,
+                Error::usage("this is what 'run --tree' starts; it is not for people")
+                    .hint("orion-lock run --tree NAME CMD [ARG...]"),
+                "the supervisor gave up or ended before the lock was in place, so nothing was run",
+            ),
             LockCommand::Status(Lazy(status)) => status::status(&call, status),
             LockCommand::List(Lazy(list)) => list::list(&call, &list.whose),
             LockCommand::Log(Lazy(log)) => log::log(&call, log),
@@ -94,6 +94,14 @@ impl LockCall {
         self.place_store(&self.place(), false)
     }
 
+    /// The records, for whoever says that he holds `name`.
+    fn holding(&self, name: &LockName) -> Result<Records, Error> {
+        match self.existing()? {
+            Some(store) => Ok(store),
+            None => Err(not_owner(name, &format!("never held in {}", self.looked_in()?.display()))),
+        }
+    }
+
     fn place_store(&self, place: &Where, create: bool) -> Result<Option<Records>, Error> {
         let store = Records::open(place, &["locks"], LOCK, create)?;
         if let Some(store) = &store
@@ -113,33 +121,7 @@ impl LockCall {
     }
 }
 
-/// A name that a person typed.
-pub(crate) fn name(text: &OsStr) -> Result<LockName, Error> {
-    LockName::parse(text).map_err(|why| {
-        let shown = escape(text.as_bytes(), 60);
-        let hint = if why.starts_with("reads as a duration") {
-            None
-        } else {
-            Some("for example: sync, nightly-backup, ticket.42")
-        };
-        let error = Error::usage(format!("'{shown}' {}{why}", if hint.is_some() { "is " } else { "" }));
-        match hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    })
-}
-
-/// The code for "busy": 75 or what `-E` says.
-pub(crate) fn busy_code(busy: &Busy, zero_allowed: bool) -> Result<Status, Error> {
-    match busy.busy_code {
-        None => Ok(crate::exit::Exit::Skip.into()),
-        Some(0) if !zero_allowed => Err(Error::usage("-E 0 would make a refusal look like an acquired lock")
-            .hint("use another code, 1 to 63")),
-        Some(code) if may_mean_busy(code) => Ok(Status::chosen(code)),
-        Some(code) => {
-            Err(Error::usage(format!("-E {code} has a meaning already"))
-                .hint("use 0 to 63, 75, or 79 to 125"))
-        }
-    }
+/// The token or owner that was named, or the token that `run` exported for this name, or `ORION_OWNER_PID`.
+fn credential(token: Option<u64>, owner: Option<&str>, name: &LockName) -> Result<Credential, Error> {
+    owner::credential(token, owner, || owner::exported_token(name.as_str()), name.as_str())
 }

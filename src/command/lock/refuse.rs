@@ -1,17 +1,13 @@
 //! Turned away: say who holds it, count it, and end with the right code.
 
 use super::status_file::StatusFile;
-use crate::command::records::{Judged, Records, event_of};
-use crate::command::tell;
+use crate::command::records::{Judged, Records};
+use crate::command::{tell, turned_away};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::model::event::{Event, is_milestone};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::model::record::Record;
-use crate::model::time::WallTime;
-use crate::os::clock;
-use crate::report::{Report, escape};
+use crate::report::Report;
 use crate::verdict::liveness::{State, Through};
 use serde_json::json;
 
@@ -104,48 +100,7 @@ pub(super) fn turned_away(
         }),
     );
     if live {
-        count(report, store, name, judged, "refused", None);
+        turned_away::count(report, store, name, judged, "refused", None);
     }
     if exit == Exit::Skip { busy } else { exit.into() }
-}
-
-/// Logs a refusal or skip, and names a holder that makes us skip again and again.
-pub(crate) fn count(
-    report: &Report,
-    store: &Records,
-    name: &LockName,
-    judged: &Judged,
-    word: &str,
-    detail: Option<&str>,
-) {
-    let mut event = match judged.record() {
-        Some(record) => event_of(word, name, record),
-        None => Event::new(word, clock::wall().rfc3339(), name.as_str()),
-    };
-    event.detail = detail.map(str::to_owned);
-    let Some(turned) = store.log_turned_away(name, &event) else { return };
-    if is_milestone(turned.in_a_row) {
-        let since = WallTime::parse(&turned.since)
-            .map_or_else(|| escape(turned.since.as_bytes(), 40), WallTime::show);
-        report.warn(&again(name, judged, turned.in_a_row, &since));
-    }
-}
-
-fn again(name: &LockName, judged: &Judged, times: u64, since: &str) -> String {
-    let who = judged.record().and_then(|record| record.owners.first()).map_or_else(
-        || "by the same run".to_owned(),
-        |owner| format!("by the same run (pid {}, {})", owner.pid, escape(owner.comm.as_bytes(), 60)),
-    );
-    let advice = match (judged.state(), judged.record()) {
-        (State::Live(Through::Descendant), Some(record)) => orphan_advice(name, record),
-        _ => "If finished runs stay open here: man orion-reap".to_owned(),
-    };
-    format!("{name} skipped {times} times since {since} {who}. {advice}")
-}
-
-fn orphan_advice(name: &LockName, record: &Record) -> String {
-    format!(
-        "Meant to stay? orion-lock break --owner-is-alive --token {} {name}, and run with --owner-only",
-        record.token
-    )
 }

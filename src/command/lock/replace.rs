@@ -1,11 +1,11 @@
 //! `run --replace`: ask the holder to end, wait for that, and take the lock.
 
 use super::end_holder::{HolderEnd, Wanted, end_holder};
-use super::owner::callers;
 use super::refuse::{Relation, relation};
 use super::stop::PATIENCE;
 use super::wait::TakeResult;
 use crate::cli::shared::{Patience, Wait};
+use crate::command::owner::callers;
 use crate::command::records::{AcquireOutcome, AcquireRequest, Records};
 use crate::error::Error;
 use crate::model::name::LockName;

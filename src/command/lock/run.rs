@@ -1,17 +1,18 @@
 //! `run`: take the lock and become the command. Same pid, same start: the command
 //! is the owner, and the lock ends when it does.
 
-use super::owner::exported_token;
+use super::LockCall;
+use super::exports::exports;
 use super::refuse::{Relation, turned_away};
 use super::replace::replace;
 use super::status_file::StatusFile;
 use super::tree::supervise;
 use super::wait::{TakeResult, take};
-use super::{LockCall, busy_code, name};
 use crate::cli::lock::LockRun;
 use crate::command::exec;
+use crate::command::owner::exported_token;
 use crate::command::records::{AcquireRequest, AcquiredLock, PulsePolicy, Records};
-use crate::env;
+use crate::command::typed::{busy_code, name};
 use crate::error::{Error, reason};
 use crate::exit::Status;
 use crate::model::name::LockName;
@@ -22,7 +23,6 @@ use crate::verdict::ownership::Credential;
 use serde_json::{Map, json};
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -34,7 +34,7 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let status_file = StatusFile::open(args.status_file.as_deref())?;
     let store = call.store()?;
     let mut me = store.me()?;
-    me.comm = comm_of(&args.command);
+    me.comm = exec::comm_of(&args.command);
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_RUN));
     let limits = Limits { max_run: args.limits.max_run, kill_after: args.limits.kill_after };
@@ -74,13 +74,6 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     }
 }
 
-/// The name the kernel will give the process after exec: the file's, cut at 15 bytes (prctl(2), PR_SET_NAME).
-pub(in crate::command) fn comm_of(command: &[OsString]) -> String {
-    let path = command.first().map(|word| word.as_bytes()).unwrap_or_default();
-    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    String::from_utf8_lossy(&file[..file.len().min(15)]).into_owned()
-}
-
 /// What a person should know before the command speaks.
 fn say_before(report: &Report, acquired: &AcquiredLock, words: &[OsString]) {
     for line in &acquired.said {
@@ -99,9 +92,9 @@ fn become_command(
     acquired: AcquiredLock,
     status_file: &StatusFile,
 ) -> Result<Status, Error> {
-    let token = acquired.record.token;
+    let (report, token) = (call.report, acquired.record.token);
     status_file.fact("acquired", name.as_str(), &json!({"token": token, "pid": std::process::id()}));
-    let mut command = command(words);
+    let mut command = exec::command(words);
     command.envs(exports(store, name, token));
     let failed = match acquired.pulse.as_ref().map_or(Ok(()), |pulse| pulse.inherit()) {
         Ok(()) => exec(call, &mut command),
@@ -110,48 +103,19 @@ fn become_command(
     // Nothing runs, so nothing holds the lock.
     store.release(name, &Credential::Token(token))?;
     status_file.fact("exec-failed", name.as_str(), &json!({"token": token, "reason": reason(&failed)}));
-    Ok(cannot_run(words, &failed))
+    Ok(exec::cannot_run(&report, words, &failed))
 }
 
 fn pass_through(call: LockCall, words: &[OsString]) -> Result<Status, Error> {
-    let failed = exec(call, &mut command(words));
-    Ok(cannot_run(words, &failed))
+    let report = call.report;
+    let failed = exec(call, &mut exec::command(words));
+    Ok(exec::cannot_run(&report, words, &failed))
 }
 
 /// Becomes the command; comes back only when that failed. Gives back the signal mask first.
 fn exec(call: LockCall, command: &mut Command) -> io::Error {
     drop(call.file_size);
     command.exec()
-}
-
-pub(super) fn command(words: &[OsString]) -> Command {
-    let (program, arguments) =
-        words.split_first().map_or((OsString::new(), &[][..]), |(first, rest)| (first.clone(), rest));
-    let mut command = Command::new(program);
-    command.args(arguments);
-    command
-}
-
-/// Says why the command could not be run, and gives the status for it.
-pub(super) fn cannot_run(words: &[OsString], error: &io::Error) -> Status {
-    exec::cannot_run(&Report::new("orion-lock"), words, error)
-}
-
-/// What the command finds in its environment.
-pub(super) fn exports(store: &Records, name: &LockName, token: u64) -> Vec<(&'static str, OsString)> {
-    let held = env::text(env::name::LOCKS).map_or_else(String::new, |held| format!("{held} "));
-    let mut exports: Vec<(&'static str, OsString)> = vec![
-        (env::name::LOCK_NAME, name.as_str().into()),
-        (env::name::LOCK_TOKEN, token.to_string().into()),
-        (env::name::LOCKS, format!("{held}{name}:{token}").into()),
-    ];
-    if store.state.place.rule == crate::model::place::Rule::Option {
-        // Where `--dir` was relative, the command may stand elsewhere.
-        let path =
-            std::path::absolute(&store.state.place.path).unwrap_or_else(|_| store.state.place.path.clone());
-        exports.push((env::name::DIR, path.into()));
-    }
-    exports
 }
 
 /// Commands that hand the work to somebody else and end: the lock ends with them.

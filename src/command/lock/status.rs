@@ -1,9 +1,10 @@
 //! `status`: who holds it, and why we think so.
 
-use super::{LockCall, list, name};
+use super::{LockCall, list, whose};
 use crate::cli::lock::LockStatus as Args;
 use crate::command::records::{Judged, Records, Where};
 use crate::command::tell;
+use crate::command::typed::name;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 pub(super) fn status(call: &LockCall, args: Args) -> Result<Status, Error> {
     let Some(text) = &args.name else { return list::list(call, &args.whose) };
     let name = name(text)?;
-    let mut places = list::places(call, &args.whose)?;
+    let mut places = whose::places(call, &args.whose)?;
     if places.len() == 1 {
         return one(call, &places.remove(0), &name);
     }
@@ -44,7 +45,7 @@ fn one(call: &LockCall, place: &Where, name: &LockName) -> Result<Status, Error>
         return Ok(Exit::Ok.into());
     };
     let judged = store.look(name);
-    let exit = exit_of(&judged);
+    let exit = tell::exit_of(&judged);
     if call.report.json {
         let mut object = tell::object(&store, name, &judged);
         object["directory"] = json!(store.path());
@@ -59,19 +60,6 @@ fn one(call: &LockCall, place: &Where, name: &LockName) -> Result<Status, Error>
         drop(call.report.data(&text(call, &store, name, &judged)));
     }
     Ok(exit.into())
-}
-
-/// 0 free, 75 held, 76 stuck, 69 unknown, 65 newer.
-pub(in crate::command) fn exit_of(judged: &Judged) -> Exit {
-    match judged.state() {
-        State::Free | State::Dead | State::Corrupt(_) => Exit::Ok,
-        State::Live(_) => {
-            let overdue = judged.record().and_then(|record| record.overdue(clock::monotonic_us()));
-            if overdue.is_some() { Exit::Stuck } else { Exit::Skip }
-        }
-        State::Unknown(_) => Exit::Unavailable,
-        State::Newer(_) => Exit::DataErr,
-    }
 }
 
 fn text(call: &LockCall, store: &Records, name: &LockName, judged: &Judged) -> String {

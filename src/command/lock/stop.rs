@@ -1,9 +1,9 @@
 //! `stop`: end the holder that is named by its token; free nothing.
 
+use super::LockCall;
 use super::end_holder::{HolderEnd, Wanted, end_holder, not_our_own, still_there};
-use super::{LockCall, name};
 use crate::cli::lock_control::LockStop;
-use crate::command::records::not_owner;
+use crate::command::typed::name;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::verdict::ownership::Credential;
@@ -23,9 +23,7 @@ pub(super) fn stop(call: &LockCall, args: &LockStop) -> Result<Status, Error> {
         (Some(wait), _) => wait,
         (None, kill) => PATIENCE.saturating_add(kill.unwrap_or_default()),
     };
-    let Some(store) = call.existing()? else {
-        return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
-    };
+    let store = call.holding(&name)?;
     let judged = store.look(&name);
     // A lock that was never held under this token is 77; one that was and is free is done.
     store.owned(&name, &judged.found, store.last_token(&name), &Credential::Token(args.token))?;

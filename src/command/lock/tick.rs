@@ -1,9 +1,9 @@
 //! `tick`: work passed here, and will again. Only whoever ever said so can be called stuck.
 
-use super::verify::right;
-use super::{LockCall, name};
+use super::{LockCall, credential};
 use crate::cli::lock_control::LockTick;
 use crate::command::records::not_owner;
+use crate::command::typed::name;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::verdict::liveness::State;
@@ -11,10 +11,8 @@ use serde_json::json;
 
 pub(super) fn tick(call: &LockCall, args: &LockTick) -> Result<Status, Error> {
     let name = name(&args.name)?;
-    let right = right(args.token, args.owner.as_deref(), &name)?;
-    let Some(store) = call.existing()? else {
-        return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
-    };
+    let right = credential(args.token, args.owner.as_deref(), &name)?;
+    let store = call.holding(&name)?;
     let judged = store.look(&name);
     store.owned(&name, &judged.found, None, &right)?;
     if judged.state() == &State::Dead {

@@ -2,10 +2,11 @@
 //! behind, pass signals on, and free the lock when the last of them has ended.
 
 use super::LockCall;
-use super::run::{cannot_run, comm_of, exports};
+use super::exports::exports;
 use super::status_file::StatusFile;
 use crate::cli::lock::SHIM;
 use crate::command::records::{AcquiredLock, Records, Released, RunEnd};
+use crate::command::{exec, shim, tell};
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -17,7 +18,7 @@ use crate::os::process::{self, PidFd, wait_any};
 use crate::os::signals::{self, Caught, SignalQueue};
 use crate::os::start_barrier::{ShimAnswer, StartBarrier};
 use crate::os::tree::{self, Collected};
-use crate::report::{Report, escape};
+use crate::report::Report;
 use crate::verdict::limits::{Due, Limits};
 use crate::verdict::ownership::Credential;
 use serde_json::json;
@@ -25,8 +26,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What a command leaves behind for no longer than this is not worth a word.
@@ -72,21 +71,12 @@ fn start<'a>(
     signals::hear_of_children().map_err(failed)?;
     tree::adopt_orphans().map_err(failed)?;
     let strangers = strangers().map_err(failed)?;
-    let (mut gate, ends) = StartBarrier::new().map_err(failed)?;
     if let Some(pulse) = &acquired.pulse {
         pulse.inherit().map_err(failed)?;
     }
-    let (go, answer) = ends.numbers();
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(report.program).arg(SHIM);
-    command.args([
-        format!("--gate={go}"),
-        format!("--answer={answer}"),
-        format!("--mask={}", mask.to_text()),
-    ]);
-    command.arg("--").args(words).envs(exports(store, name, acquired.record.token));
-    let child = command.spawn().map_err(failed)?.id();
-    drop(ends);
+    let exports = exports(store, name, acquired.record.token);
+    let (child, mut gate) = shim::start((report.program, SHIM), words, exports, mask).map_err(failed)?;
+    let child = child.id();
     if let Some(pulse) = acquired.pulse {
         // It is the tree's; we are an owner.
         pulse.close();
@@ -94,7 +84,7 @@ fn start<'a>(
     // Not reaped by anybody but us, so that the number stays the child's.
     let command = PidFd::open(child).map_err(|errno| failed(errno.into()))?;
     let mut owner = process::identify(child).map_err(failed)?;
-    owner.comm = comm_of(words);
+    owner.comm = exec::comm_of(words);
     let owners = vec![owner, store.me()?];
     if !store.add_owner(name, acquired.record.token, &owners)? {
         return Err(Error::new(Kind::NotOwner, format!("{name} was broken meanwhile; nothing was run")));
@@ -177,7 +167,7 @@ impl Tree<'_> {
             self.wait();
         }
         if let Some(error) = &self.failed {
-            let status = cannot_run(words, error);
+            let status = exec::cannot_run(&self.report, words, error);
             self.say_of_freeing(self.store.release(self.name, &Credential::Token(self.record.token)));
             let facts = json!({"token": self.record.token, "reason": reason(error)});
             status_file.fact("exec-failed", self.name.as_str(), &facts);
@@ -354,17 +344,7 @@ impl Tree<'_> {
             "{}: the command has ended (status {}), and what it started still runs: {}; the lock is held until it ends",
             self.name,
             status.code(),
-            list(&members)
+            tell::some(&members, 4, |it| tell::seen(it.pid, &it.comm))
         ));
-    }
-}
-
-/// `913 (node), 914 (sleep) and 2 more`.
-pub(super) fn list(members: &[ProcStat]) -> String {
-    let name = |member: &ProcStat| format!("{} ({})", member.pid, escape(member.comm.as_bytes(), 40));
-    let shown: Vec<String> = members.iter().take(4).map(name).collect();
-    match members.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
     }
 }

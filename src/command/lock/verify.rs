@@ -1,24 +1,20 @@
 //! `verify`: the line before writing results. Still mine, and an owner lives?
 
-use super::owner::{among, ancestors, exported_token, from_environment};
-use super::{LockCall, name};
+use super::{LockCall, credential};
 use crate::cli::lock::LockVerify;
 use crate::command::records::{Judged, Records, not_owner};
 use crate::command::tell;
+use crate::command::typed::name;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
 use crate::verdict::liveness::{State, Through};
-use crate::verdict::owner::OwnerSpec;
-use crate::verdict::ownership::Credential;
 use serde_json::json;
 
 pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error> {
     let name = name(&args.name)?;
-    let right = right(args.token, args.owner.as_deref(), &name)?;
-    let Some(store) = call.existing()? else {
-        return Err(not_owner(&name, &format!("never held in {}", call.looked_in()?.display())));
-    };
+    let right = credential(args.token, args.owner.as_deref(), &name)?;
+    let store = call.holding(&name)?;
     let judged = store.look(&name);
     store.owned(&name, &judged.found, None, &right)?;
     if let Some(at) = judged.record().and_then(|record| record.released_at.as_ref()) {
@@ -29,25 +25,6 @@ pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error>
         drop(call.report.object(&json!({"name": name.as_str(), "verified": true})));
     }
     Ok(Exit::Ok.into())
-}
-
-/// The token or owner that was named, or the token that `run` exported for this name, or `ORION_OWNER_PID`.
-pub(super) fn right(token: Option<u64>, owner: Option<&str>, name: &LockName) -> Result<Credential, Error> {
-    if let Some(token) = token {
-        return Ok(Credential::Token(token));
-    }
-    let wish = match owner {
-        Some(owner) => Some(OwnerSpec::parse(owner)),
-        None => match exported_token(name.as_str()) {
-            Some(token) => return Ok(Credential::Token(token)),
-            None => from_environment()?,
-        },
-    };
-    match wish {
-        Some(wish) => Ok(Credential::Owner(among(&ancestors()?, &wish, true)?)),
-        None => Err(Error::usage(format!("whose {name}? No token was exported for it"))
-            .hint("--token N, or --owner $$")),
-    }
 }
 
 /// Identity alone counts here: work that an ended owner left behind is not the owner.

@@ -1,14 +1,15 @@
 //! Taking a lock, at once or after waiting for its holder; and `wait`, which only waits.
 
-use super::owner;
+use super::LockCall;
 use super::refuse::{self, Relation, relation};
-use super::{LockCall, name};
 use crate::cli::lock::LockWait;
 use crate::cli::shared::{Patience, Wait};
+use crate::command::owner;
 use crate::command::records::{
     AcquireOutcome, AcquireRequest, AcquiredLock, HolderWatch, Judged, Records, newer,
 };
 use crate::command::tell;
+use crate::command::typed::name;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::identity::ProcessIdentity;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 pub(super) fn show(call: &LockCall, args: &Args) -> Result<Status, Error> {
     if let Some(name) = &args.pulse {
-        return pulse_path(call, &super::name(name)?);
+        return pulse_path(call, &crate::command::typed::name(name)?);
     }
     let place = call.place().place()?;
     let wanted = match (args.mark_private, args.mark_network) {

@@ -184,7 +184,7 @@ impl Records {
     /// Judges what was read just before.
     fn judge(&self, name: &LockName, found: Found) -> Judged {
         let (here, owners) = self.facts(&found);
-        let mut judgement = judge(&found, &here, &owners, PulseFacts::Free);
+        let mut judgement = judge(&found, &here, &owners, PulseFacts::NotAsked);
         if !matches!(judgement.state, State::Live(_) | State::Free | State::Newer(_)) {
             let token = found.stored().map(|stored| stored.record.token);
             let pulse = pulse::ask(&self.folder, name.as_str(), token);
@@ -196,7 +196,7 @@ impl Records {
     /// Judges identity alone: the pulse is not asked.
     pub(crate) fn judge_identity(&self, found: &Found) -> Judgement {
         let (here, owners) = self.facts(found);
-        judge(found, &here, &owners, PulseFacts::Free)
+        judge(found, &here, &owners, PulseFacts::NotAsked)
     }
 
     fn facts(&self, found: &Found) -> (Here, Vec<OwnerFacts>) {

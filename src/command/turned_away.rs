@@ -1,0 +1,51 @@
+//! Counting who was turned away, and naming a holder that makes us skip again and again.
+
+use super::records::{Judged, Records, event_of};
+use crate::model::event::{Event, is_milestone};
+use crate::model::name::LockName;
+use crate::model::record::Record;
+use crate::model::time::WallTime;
+use crate::os::clock;
+use crate::report::{Report, escape};
+use crate::verdict::liveness::{State, Through};
+
+/// Logs a refusal or skip, and names a holder that makes us skip again and again.
+pub(crate) fn count(
+    report: &Report,
+    store: &Records,
+    name: &LockName,
+    judged: &Judged,
+    word: &str,
+    detail: Option<&str>,
+) {
+    let mut event = match judged.record() {
+        Some(record) => event_of(word, name, record),
+        None => Event::new(word, clock::wall().rfc3339(), name.as_str()),
+    };
+    event.detail = detail.map(str::to_owned);
+    let Some(turned) = store.log_turned_away(name, &event) else { return };
+    if is_milestone(turned.in_a_row) {
+        let since = WallTime::parse(&turned.since)
+            .map_or_else(|| escape(turned.since.as_bytes(), 40), WallTime::show);
+        report.warn(&again(name, judged, turned.in_a_row, &since));
+    }
+}
+
+fn again(name: &LockName, judged: &Judged, times: u64, since: &str) -> String {
+    let who = judged.record().and_then(|record| record.owners.first()).map_or_else(
+        || "by the same run".to_owned(),
+        |owner| format!("by the same run (pid {}, {})", owner.pid, escape(owner.comm.as_bytes(), 60)),
+    );
+    let advice = match (judged.state(), judged.record()) {
+        (State::Live(Through::Descendant), Some(record)) => orphan_advice(name, record),
+        _ => "If finished runs stay open here: man orion-reap".to_owned(),
+    };
+    format!("{name} skipped {times} times since {since} {who}. {advice}")
+}
+
+fn orphan_advice(name: &LockName, record: &Record) -> String {
+    format!(
+        "Meant to stay? orion-lock break --owner-is-alive --token {} {name}, and run with --owner-only",
+        record.token
+    )
+}
