@@ -42,7 +42,9 @@ impl Blocked {
 
     /// From the start of a tool: a write over the file size limit is then EFBIG, not a death.
     pub(crate) fn file_size() -> Self {
-        Self { swallowed: Some(FILE_SIZE), ..Self::new(&[FILE_SIZE]) }
+        let mut blocked = Self::new(&[FILE_SIZE]);
+        blocked.swallowed = Some(FILE_SIZE);
+        blocked
     }
 }
 
