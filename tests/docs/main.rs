@@ -8,6 +8,7 @@ mod help;
 mod manual;
 mod manuals;
 mod readme;
+mod sense;
 
 use std::path::{Path, PathBuf};
 
