@@ -60,7 +60,7 @@ complete -c orion-precheck -n '__orion_precheck_at any' -l dry-run -d 'Change no
 complete -c orion-precheck -n '__orion_precheck_at any' -l strict -d 'Let the code of a problem through, to test a configuration by hand'
 complete -c orion-precheck -n '__orion_precheck_at any' -l json -d 'Print one JSON object'
 complete -c orion-precheck -n '__orion_precheck_at any' -s q -l quiet -d 'Say nothing about skips'
-complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Say the evidence, and which names were never held here'
+complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Explain each decision, and say which names were never held here'
 complete -c orion-precheck -n '__orion_precheck_at any' -l reap -d 'First close the terminals of finished runs, as orion-reap does'
 complete -c orion-precheck -n '__orion_precheck_at any' -l busy-is-held -d 'A terminal of a named automation that the runner proves busy is a live owner too'
 complete -c orion-precheck -n '__orion_precheck_at any' -l runner -x -a 'tmux orca command:' -d 'Who keeps the terminals: tmux, orca, or command:PROG'

@@ -183,11 +183,12 @@ pub(crate) fn may_mean_busy(code: u8) -> bool {
     !matches!(code, 64..=74 | 76..=78 | 126..)
 }
 
-/// The table for `--help` and `orion-lock help exit-codes`.
-pub(crate) fn table(codes: &[Exit]) -> String {
+/// The table for `--help`, with a tool's own reasons, and for `orion-lock help exit-codes`.
+pub(crate) fn table(codes: &[Exit], own: &[(Exit, &str)]) -> String {
     let mut text = String::from("Exit status:\n");
     for exit in codes {
-        text.push_str(&format!("  {:<3} {:<11} {}\n", exit.code(), exit.name(), exit.meaning()));
+        let meaning = own.iter().find(|(code, _)| code == exit).map_or(exit.meaning(), |(_, own)| own);
+        text.push_str(&format!("  {:<3} {:<11} {}\n", exit.code(), exit.name(), meaning));
     }
     text
 }

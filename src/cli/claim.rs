@@ -1,7 +1,7 @@
 //! What can be typed to `orion-claim`.
 
 use super::shared::ShimArgs;
-use super::{HELP, duration};
+use super::{GLOBAL, HELP, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -27,7 +27,12 @@ Never remove the working label from a ticket a run still holds: the label is the
     version,
     help_template = HELP,
     before_help = EXAMPLES,
-    after_help = table(&Exit::ALL),
+    after_help = table(&Exit::ALL, &[
+        (Exit::Ok, "done; the ticket is yours; free"),
+        (Exit::Unavailable, "cannot tell: owner unknown, or the tracker cannot be reached"),
+        (Exit::Skip, "a live run has the ticket, somebody else won it, or there is none to claim"),
+        (Exit::NoPerm, "the ticket is not yours, or its owner has ended"),
+    ]),
     disable_help_subcommand = true,
     arg_required_else_help = true
 )]
@@ -45,31 +50,31 @@ pub(crate) struct ClaimArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ClaimShared {
     /// file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) tracker: Option<String>,
     /// Who decides a race: guard, label-gate, comment-order, git-ref or none
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) arbiter: Option<String>,
     /// Only this machine claims from that tracker
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) single_machine: bool,
     /// Offer tickets that are assigned to somebody else too
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) ignore_assignee: bool,
     /// Settings file, instead of claim.toml in the state directory
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// State directory, instead of the one 'orion-lock where' names
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Print one JSON object
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Say nothing about refusals
-    #[arg(short, long, global = true)]
+    /// Do not print refusals
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
-    /// Say the evidence
-    #[arg(short, long, global = true)]
+    /// Explain each decision
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) verbose: bool,
 }
 

@@ -1,7 +1,7 @@
 //! What can be typed to `orion-lease`.
 
 use super::shared::{Busy, Wait};
-use super::{HELP, duration};
+use super::{GLOBAL, HELP, duration};
 use crate::exit::{Exit, table};
 use crate::model::lease::{BECOME, GUARDIAN};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -40,7 +40,13 @@ const EXITS: [Exit; 11] = [
     version,
     help_template = HELP,
     before_help = EXAMPLES,
-    after_help = table(&EXITS),
+    after_help = table(&EXITS, &[
+        (Exit::Ok, "done; the role is free"),
+        (Exit::Unavailable, "cannot tell: the holder cannot be named, or its payload cannot be believed"),
+        (Exit::CantCreat, "the lock file could not be made or written (ENOSPC, EROFS, EACCES)"),
+        (Exit::Skip, "proof of a live resident (or waited for one and time ran out)"),
+        (Exit::NoPerm, "you are not the resident, or the role was lost"),
+    ]),
     disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true
@@ -56,13 +62,13 @@ pub(crate) struct LeaseArgs {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct LeaseShared {
     /// Print one JSON object
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Say nothing about refusals
-    #[arg(short, long, global = true)]
+    /// Do not print refusals
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
-    /// Say the evidence
-    #[arg(short, long, global = true)]
+    /// Explain each decision
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) verbose: bool,
 }
 

@@ -1,8 +1,8 @@
 //! What can be typed to `orion-lock`.
 
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
-use super::shared::{Busy, Patience, ShimArgs, Wait, patience};
-use super::{HELP, Lazy, duration};
+use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, patience};
+use super::{GLOBAL, HELP, Lazy, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -25,7 +25,11 @@ Examples:
     version,
     help_template = HELP,
     before_help = EXAMPLES,
-    after_help = table(&Exit::ALL),
+    after_help = table(&Exit::ALL, &[
+        (Exit::Ok, "done; acquired; free; for run: the command's own status"),
+        (Exit::Unavailable, "cannot tell: owner unknown, or the guard of the name is stuck"),
+        (Exit::Skip, "proof of a live holder (or waited for one and time ran out)"),
+    ]),
     disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true
@@ -41,16 +45,16 @@ pub(crate) struct Lock {
 #[derive(Args, Debug)]
 pub(crate) struct LockShared {
     /// State directory, instead of the one 'where' names
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Print one JSON object
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Say nothing about refusals
-    #[arg(short, long, global = true)]
+    /// Do not print refusals
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
-    /// Say the evidence
-    #[arg(short, long, global = true)]
+    /// Explain each decision
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) verbose: bool,
 }
 
@@ -66,9 +70,9 @@ pub(crate) enum LockCommand {
     Acquire(Lazy<LockAcquire>),
     /// Give it back
     Release(Lazy<LockRelease>),
-    /// Is it still mine, and does an owner live? The line before writing results
+    /// Check that the lock is still yours; run it just before publishing results
     Verify(Lazy<LockVerify>),
-    /// Say that work passed here; with --every, that it will again
+    /// Report progress; --every DUR promises the next report in time
     Tick(Lazy<LockTick>),
     /// Who holds it (0 free, 75 held, 76 stuck, 69 cannot tell)
     Status(Lazy<LockStatus>),
@@ -86,7 +90,7 @@ pub(crate) enum LockCommand {
     Log(Lazy<LockLog>),
     /// Which directory, and why that one
     Where(Lazy<LockWhere>),
-    /// Try all of it here, as this user; once from cron, too
+    /// Self-test on this host as this user (run it from cron once, too)
     Doctor,
     /// About a subcommand, or 'exit-codes'
     Help(Lazy<LockHelp>),
@@ -146,7 +150,7 @@ pub(crate) struct LockAcquire {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
-    pub(crate) busy: Busy,
+    pub(crate) busy: BusyNotZero,
     /// Allow a one-shot shell (sh -c) as the owner
     #[arg(long)]
     pub(crate) short_lived: bool,

@@ -2,7 +2,7 @@
 //! the subcommands that keep, prolong or end it.
 
 use super::duration;
-use super::shared::{Busy, Wait};
+use super::shared::{BusyNotZero, Wait};
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) struct LockHold {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
-    pub(crate) busy: Busy,
+    pub(crate) busy: BusyNotZero,
     /// A word about why, shown by status
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,

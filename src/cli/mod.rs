@@ -20,6 +20,9 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// Options that every subcommand takes stand under a heading of their own, behind its own ones.
+pub(crate) const GLOBAL: &str = "Global options";
+
 /// Help with the examples before the options, as people read it.
 pub(crate) const HELP: &str = "\
 {about-with-newline}

@@ -54,7 +54,7 @@ pub(crate) struct Precheck {
     /// Say nothing about skips
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Say the evidence, and which names were never held here
+    /// Explain each decision, and say which names were never held here
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Names of locks; any one that is held is a skip

@@ -36,10 +36,18 @@ pub(crate) fn patience(text: &str) -> Result<Patience, String> {
     if text == "forever" { Ok(Patience::Forever) } else { duration(text).map(Patience::For) }
 }
 
-/// Where the 75 goes.
+/// Where the 75 goes, for a tool whose skip may be a success.
 #[derive(Args, Debug)]
 pub(crate) struct Busy {
-    /// Exit with N instead of 75 when it is held (0: a skip is a success)
+    /// Exit with N instead of 75 for a skip (0: a skip is a success)
+    #[arg(short = 'E', long = "busy-code", value_name = "N")]
+    pub(crate) busy_code: Option<u8>,
+}
+
+/// Where the 75 goes, for a tool whose skip must not look like a lock that was taken.
+#[derive(Args, Debug)]
+pub(crate) struct BusyNotZero {
+    /// Exit with N instead of 75 for a skip
     #[arg(short = 'E', long = "busy-code", value_name = "N")]
     pub(crate) busy_code: Option<u8>,
 }

@@ -9,7 +9,7 @@ use super::{tell, turned_away, typed};
 use crate::cli::precheck::Precheck;
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
-use crate::exit::{Exit, Status, may_mean_busy};
+use crate::exit::{Exit, Status};
 use crate::model::event::Event;
 use crate::model::record::LOCK;
 use crate::os::mask::Blocked;
@@ -33,6 +33,9 @@ const LOG_PATIENCE: Duration = Duration::from_millis(500);
 
 /// In the log beside a skip that was only observed.
 const OBSERVED: &str = "observed only: the run went ahead";
+
+/// `-E 0` is not a way to look without guarding.
+const NOT_HIDDEN: (&str, &str) = ("-E 0 would hide every skip", "--observe does that on purpose");
 
 /// What the check came to.
 #[derive(Debug, Default)]
@@ -71,7 +74,7 @@ fn guarded() -> Status {
     report.quiet = args.quiet;
     report.verbose = args.verbose;
     report.json = args.json;
-    let busy = match busy_code(&args) {
+    let busy = match typed::busy_code(args.busy_code, Some(NOT_HIDDEN)) {
         Ok(busy) => busy,
         Err(error) => return problem(&report, Some(&args), &error, strict),
     };
@@ -117,18 +120,6 @@ fn guarded() -> Status {
 
 fn place(args: &Precheck) -> Where {
     Where { dir: args.dir.clone(), user: None }
-}
-
-fn busy_code(args: &Precheck) -> Result<Status, Error> {
-    match args.busy_code {
-        None => Ok(Exit::Skip.into()),
-        Some(0) => Err(Error::usage("-E 0 would hide every skip").hint("--observe does that on purpose")),
-        Some(code) if may_mean_busy(code) => Ok(Status::chosen(code)),
-        Some(code) => {
-            Err(Error::usage(format!("-E {code} has a meaning already"))
-                .hint("use 1 to 63, 75, or 79 to 125"))
-        }
-    }
 }
 
 /// Closes the terminals of finished runs and waits for their processes, so that an owner

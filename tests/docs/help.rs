@@ -54,6 +54,13 @@ impl Help {
     }
 }
 
+/// What all of them mean together, as `orion-lock help exit-codes` says.
+pub(crate) fn exit_codes() -> Vec<(u8, String, String)> {
+    let mut all = exits(&show("orion-lock", &["help", "exit-codes"]));
+    all.retain(|exit| exit.0 < 126);
+    all
+}
+
 /// The numbers in a text that are exit codes of ours.
 pub(crate) fn codes_in(text: &str) -> BTreeSet<u8> {
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
@@ -115,7 +122,7 @@ fn every_help_has_examples_first_and_its_exit_codes() {
 
 #[test]
 fn the_exit_codes_of_every_help_are_those_of_the_enum() {
-    let table = Help::of("orion-lock").exits;
+    let table = exit_codes();
     let numbers: Vec<u8> = table.iter().map(|exit| exit.0).collect();
     assert_eq!(numbers, [0, 64, 65, 69, 70, 71, 73, 74, 75, 76, 77, 78], "the contract");
     // The enum is private to the crate: its source is read, the one file with these numbers' names.
@@ -128,9 +135,8 @@ fn the_exit_codes_of_every_help_are_those_of_the_enum() {
         for exit in Help::of(&tool).exits {
             let known = table.iter().find(|known| known.0 == exit.0);
             let known = known.unwrap_or_else(|| panic!("{tool}: {exit:?} is no code of ours"));
-            if !exit.1.is_empty() {
-                assert_eq!(&exit, known, "{tool}");
-            }
+            // Each tool has its own reasons, and no name but the code's.
+            assert!(exit.1.is_empty() || exit.1 == known.1, "{tool}: {exit:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub(super) fn run(arguments: LeaseRun, report: &Report) -> Result<Status, Error> {
     exec::check(&arguments.command, "orion-lease run -w 10m STORE CMD [ARG...]")?;
-    let busy = busy_code(&arguments.busy, true)?;
+    let busy = busy_code(arguments.busy.busy_code, None)?;
     let place = observe::find(&arguments.store)?;
     // Also when it is not needed: what was named must exist.
     let mut own_build = match &arguments.build_file {

@@ -6,7 +6,7 @@ use super::status_file::StatusFile;
 use super::wait::{TakeResult, take};
 use crate::cli::lock::LockAcquire;
 use crate::command::records::{AcquireRequest, AcquiredLock, ON_BEHALF, PulsePolicy, Records};
-use crate::command::typed::{busy_code, name};
+use crate::command::typed::{NOT_ACQUIRED, busy_code, name};
 use crate::command::{owner, tell};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 /// Takes it, or says who holds it.
 pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Error> {
     let name = name(&args.name)?;
-    let busy = busy_code(&args.busy, false)?;
+    let busy = busy_code(args.busy.busy_code, Some(NOT_ACQUIRED))?;
     let owner = owner::chosen(args.owner.owner.as_deref(), args.owner.for_pid, args.short_lived)?;
     if args.dry_run {
         let line = format!("{name} would be owned by {}", tell::process(&owner));

@@ -39,7 +39,7 @@ pub(super) fn help(call: &LockCall, args: &LockHelp) -> Result<Status, Error> {
         drop(if call.report.json {
             call.report.object(&exit_codes())
         } else {
-            call.report.data(&format!("{}{}", table(&Exit::ALL).trim_end(), RULES))
+            call.report.data(&format!("{}{}", table(&Exit::ALL, &[]).trim_end(), RULES))
         });
         return Ok(Exit::Ok.into());
     }

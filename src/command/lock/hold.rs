@@ -6,7 +6,7 @@ use super::status_file::StatusFile;
 use super::wait::{TakeResult, take};
 use crate::cli::lock_control::LockHold;
 use crate::command::records::{AcquireRequest, PulsePolicy, Released};
-use crate::command::typed::{busy_code, name};
+use crate::command::typed::{NOT_ACQUIRED, busy_code, name};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::record::VIA_HOLD;
@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 
 pub(super) fn hold(call: &LockCall, args: &LockHold) -> Result<Status, Error> {
     let name = name(&args.name)?;
-    let busy = busy_code(&args.busy, false)?;
+    let busy = busy_code(args.busy.busy_code, Some(NOT_ACQUIRED))?;
     let store = call.store()?;
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_HOLD));

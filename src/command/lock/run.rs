@@ -29,7 +29,7 @@ use std::process::Command;
 /// Does not return when all goes well.
 pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let name = name(&args.name)?;
-    let busy = busy_code(&args.busy, true)?;
+    let busy = busy_code(args.busy.busy_code, None)?;
     exec::check(&args.command, "orion-lock run -w 10m NAME CMD [ARG...]")?;
     let status_file = StatusFile::open(args.status_file.as_deref())?;
     let store = call.store()?;
