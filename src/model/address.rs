@@ -69,6 +69,14 @@ impl Address {
         }
     }
 
+    /// Is it reached over the network, with a token?
+    pub(crate) fn is_server(&self) -> bool {
+        match self {
+            Self::File(_) | Self::Command(_) => false,
+            Self::GitHub { .. } | Self::Jira { .. } => true,
+        }
+    }
+
     /// The one spelling, as it stands in records.
     pub(crate) fn canonical(&self) -> String {
         match self {

@@ -17,6 +17,7 @@ pub(crate) mod name;
 pub(crate) mod observation;
 pub(crate) mod place;
 pub(crate) mod record;
+pub(crate) mod secret_text;
 pub(crate) mod stage;
 pub(crate) mod stamp;
 pub(crate) mod terminal;

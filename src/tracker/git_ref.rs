@@ -4,12 +4,36 @@
 
 use super::failure::{Failure, Why};
 use crate::error::escape;
+use crate::model::secret_text::secret_in;
 use crate::model::ticket::Key;
 use crate::os::call::{self, NoAnswer};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+/// What a git that calls us says about its own repository (`git rev-parse
+/// --local-env-vars`, and what a receiving git adds). What says how to reach a server
+/// stays: proxies, ssh, credentials.
+const OWN_TO_A_REPOSITORY: [&str; 17] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_CONFIG",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_PUSH_OPTION_COUNT",
+];
 
 /// What a claim's ref may hold.
 const BLOB_CAP: usize = 1 << 20;
@@ -45,14 +69,9 @@ impl GitRef {
         tracker: &str,
         timeout: Duration,
     ) -> Result<Self, Failure> {
-        let authority =
-            remote.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or(rest));
-        if authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
-            return Err(Failure::new(
-                Why::Setting,
-                "the git remote has a secret in its URL, for every user to see",
-            )
-            .hint("use ssh, or a credential helper (git help credentials)"));
+        if let Some(why) = secret_in(remote) {
+            return Err(Failure::new(Why::Setting, format!("the git remote {why}; it is not repeated here"))
+                .hint("use ssh, or let git ask a credential helper: git help credentials"));
         }
         if remote.is_empty() || remote.starts_with('-') || remote.chars().any(char::is_control) {
             return Err(Failure::new(Why::Setting, "the git remote is not a usable URL or path"));
@@ -170,16 +189,7 @@ impl GitRef {
         let mut command = Command::new("git");
         command.arg("--git-dir").arg(&self.scratch).args(arguments);
         // A git hook that calls us must not lend us its repository.
-        for name in [
-            "GIT_DIR",
-            "GIT_WORK_TREE",
-            "GIT_INDEX_FILE",
-            "GIT_OBJECT_DIRECTORY",
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-            "GIT_COMMON_DIR",
-            "GIT_NAMESPACE",
-            "GIT_QUARANTINE_PATH",
-        ] {
+        for name in OWN_TO_A_REPOSITORY {
             command.env_remove(name);
         }
         command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");

@@ -16,6 +16,7 @@
 
 mod failure;
 mod file;
+mod finding;
 pub(crate) mod git_ref;
 #[cfg(feature = "http")]
 mod github;
@@ -25,9 +26,12 @@ mod http;
 mod jira;
 mod program;
 mod secret;
+mod token_supply;
 
 pub(crate) use failure::{Failure, Why};
+pub(crate) use finding::TrackerFinding;
 pub(crate) use secret::Secret;
+pub(crate) use token_supply::TokenSource;
 
 use crate::model::address::Address;
 use crate::model::arbiter::Capabilities;
@@ -43,15 +47,6 @@ pub(crate) struct TicketList {
     pub(crate) tickets: Vec<Ticket>,
     /// What could not be read, one line each.
     pub(crate) broken: Vec<String>,
-}
-
-/// One thing `init` looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TrackerFinding {
-    /// As it must be.
-    pub(crate) ok: bool,
-    /// What was found or done, one line.
-    pub(crate) what: String,
 }
 
 /// A place with tickets.
@@ -169,8 +164,8 @@ pub(crate) trait Tracker: Send + Sync {
 pub(crate) struct Options {
     /// The label names.
     pub(crate) labels: Labels,
-    /// The token; `None` asks without one.
-    pub(crate) token: Option<Secret>,
+    /// Where the token comes from.
+    pub(crate) token: TokenSource,
     /// Jira: the e-mail or login that goes with the token; without it the token is a bearer's.
     pub(crate) user: Option<String>,
     /// Jira: 2 or 3; `None`: 3 on `*.atlassian.net`, else 2.
@@ -189,7 +184,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             labels: Labels::default(),
-            token: None,
+            token: TokenSource::Nothing,
             user: None,
             jira_version: None,
             allow_http: false,

@@ -270,16 +270,17 @@ impl Tracker for TrackerProgram {
 
     fn check(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         let promises = format!("{} promises {:?}", self.name(), self.can);
-        let mut findings = vec![TrackerFinding { ok: true, what: promises }];
+        let mut findings = vec![TrackerFinding::good(promises)];
         match self.ask("check", None, json!({ "create": create })) {
             Ok(answer) => {
                 let list = answer.get("findings").and_then(Value::as_array);
-                findings.extend(list.into_iter().flatten().map(|finding| TrackerFinding {
-                    ok: finding.get("ok").and_then(Value::as_bool).unwrap_or(false),
-                    what: escape(
-                        finding.get("what").and_then(Value::as_str).unwrap_or_default().as_bytes(),
-                        200,
-                    ),
+                findings.extend(list.into_iter().flatten().map(|finding| {
+                    let what = finding.get("what").and_then(Value::as_str).unwrap_or_default();
+                    let what = escape(what.as_bytes(), 200);
+                    match finding.get("ok").and_then(Value::as_bool) {
+                        Some(true) => TrackerFinding::good(what),
+                        _ => TrackerFinding::bad(what),
+                    }
                 }));
             }
             // It need not have anything to check.

@@ -139,6 +139,12 @@ fn serve(shared: &Shared, stream: TcpStream) {
 /// Answers one request, with its fault; false when the connection is over.
 fn answer(shared: &Shared, request: &Request, kind: Option<Kind>, out: &mut TcpStream) -> bool {
     let apply = || route(shared, request);
+    let refused = lock(&shared.world).accepts.clone();
+    if refused.is_some_and(|accepted| !request.authorization.contains(&accepted)) {
+        // Some servers repeat what they do not like.
+        let said = format!("bad credentials: {}", request.authorization);
+        return write_answer(out, &Answer::json(401, &serde_json::json!({"message": said})));
+    }
     match kind {
         None => write_answer(out, &apply()),
         Some(Kind::Answer(instead)) => write_answer(out, &instead),

@@ -3,10 +3,11 @@
 use super::ClaimCall;
 use super::settings::ClaimSettings;
 use crate::cli::claim::ClaimInit as Args;
+use crate::env;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::address::Address;
-use crate::tracker::TrackerFinding;
+use crate::tracker::{Failure, TrackerFinding, Why};
 use serde_json::{Value, json};
 
 pub(super) fn init(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
@@ -18,16 +19,24 @@ pub(super) fn init(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     {
         std::fs::create_dir_all(dir)
             .map_err(|error| Error::io(&format!("directory {}", dir.display()), &error))?;
-        findings.push(TrackerFinding { ok: true, what: format!("made {}", dir.display()) });
+        findings.push(TrackerFinding::good(format!("made {}", dir.display())));
     }
     let claims = call.claims_of(settings)?;
-    findings.extend(claims.tracker.check(!args.check)?);
-    findings.push(TrackerFinding { ok: true, what: format!("arbiter {}", claims.arbiter) });
-    findings.push(TrackerFinding { ok: true, what: format!("records in {}", claims.store.path().display()) });
+    if claims.settings.address.is_server() && claims.settings.token_from.is_none() {
+        findings.push(TrackerFinding::bad(format!(
+            "no token is set: nothing can be written (set {} or token_file)",
+            env::name::TRACKER_TOKEN
+        )));
+    }
+    findings.extend(claims.tracker.check(!args.check).map_err(setting)?);
+    findings.push(TrackerFinding::good(format!("arbiter {}", claims.arbiter)));
+    findings.push(TrackerFinding::good(format!("records in {}", claims.store.path().display())));
     let ok = findings.iter().all(|finding| finding.ok);
     if call.report.json {
-        let rows: Vec<Value> =
-            findings.iter().map(|finding| json!({"ok": finding.ok, "what": finding.what})).collect();
+        let rows: Vec<Value> = findings
+            .iter()
+            .map(|finding| json!({"ok": finding.ok, "proved": finding.proved, "what": finding.what}))
+            .collect();
         drop(call.report.object(&json!({
             "tracker": claims.settings.address.canonical(),
             "ok": ok,
@@ -35,9 +44,21 @@ pub(super) fn init(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         })));
     } else {
         for finding in &findings {
-            let word = if finding.ok { "ok " } else { "BAD" };
+            let word = match (finding.ok, finding.proved) {
+                (false, _) => "BAD",
+                (true, true) => "ok ",
+                (true, false) => "?  ",
+            };
             drop(call.report.data(&format!("{word} {}", finding.what)));
         }
     }
     Ok(if ok { Exit::Ok } else { Exit::Config }.into())
+}
+
+/// A server that refuses to be looked at will refuse the claims too: that is a setting.
+fn setting(failure: Failure) -> Error {
+    match failure.why() {
+        Why::Refused => Error::config(failure.to_string()).hint("has the token the rights it needs?"),
+        _ => failure.into(),
+    }
 }

@@ -19,6 +19,7 @@ mod right;
 mod run;
 mod settings;
 mod settings_file;
+mod settings_secrets;
 mod shim;
 mod stage;
 mod status;

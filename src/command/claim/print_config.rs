@@ -2,7 +2,8 @@
 //! are shown as set or not set.
 
 use super::ClaimCall;
-use super::settings::ClaimSettings;
+use super::settings::{ClaimSettings, Text};
+use super::settings_file;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::report::escape;
@@ -15,7 +16,7 @@ pub(super) fn print(call: &ClaimCall) -> Result<Status, Error> {
     if call.report.json {
         let mut object = Map::new();
         for (key, text) in settings.texts() {
-            object.insert(key.to_owned(), json!({"value": text.value, "from": text.from}));
+            object.insert(key.to_owned(), json!({"value": shown(key, text), "from": text.from}));
         }
         object.insert("token".into(), json!({"set": token.is_some(), "from": token}));
         drop(call.report.object(&json!({
@@ -37,9 +38,9 @@ pub(super) fn print(call: &ClaimCall) -> Result<Status, Error> {
             lines.push(format!("[{group}]"));
         }
         table = group;
-        let value = escape(text.value.as_bytes(), 300);
-        let comment = if value.is_empty() { "# " } else { "" };
-        lines.push(format!("{comment}{name} = \"{value}\"  # {}", text.from));
+        let value = shown(key, text);
+        let comment = if value.is_empty() || value != text.value { "# " } else { "" };
+        lines.push(format!("{comment}{name} = \"{}\"  # {}", escape(value.as_bytes(), 300), text.from));
     }
     lines.push(match token {
         Some(from) => format!("# token: set, from {from}"),
@@ -47,4 +48,15 @@ pub(super) fn print(call: &ClaimCall) -> Result<Status, Error> {
     });
     drop(call.report.data(&lines.join("\n")));
     Ok(Exit::Ok.into())
+}
+
+/// A setting's value; of a program that prints a token only its name.
+fn shown(key: &str, text: &Text) -> String {
+    match settings_file::words(&text.value) {
+        Ok(words) if key == "token_command" => match words.len() - 1 {
+            0 => words[0].clone(),
+            more => format!("{} and {more} more words", words[0]),
+        },
+        _ => text.value.clone(),
+    }
 }

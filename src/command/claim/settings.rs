@@ -1,7 +1,7 @@
 //! The settings in force: flags, then the environment, then one TOML file, then
 //! what we think best. Every value knows where it came from.
 
-use super::settings_file;
+use super::{settings_file, settings_secrets};
 use crate::cli::claim::ClaimShared;
 use crate::command::records::Where;
 use crate::env;
@@ -14,13 +14,13 @@ use crate::model::labels::Labels;
 use crate::model::place::StatePlace;
 use crate::model::stage::Boundary;
 use crate::report::escape;
-use crate::tracker::{Options, Secret};
+use crate::tracker::{Options, Secret, TokenSource};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// A setting's name in the file, its variable, and its default.
-const KEYS: [(&str, &str, &str); 27] = [
+const KEYS: [(&str, &str, &str); 28] = [
     ("tracker", env::name::TRACKER, ""),
     ("arbiter", env::name::ARBITER, ""),
     ("git_remote", "", ""),
@@ -31,6 +31,7 @@ const KEYS: [(&str, &str, &str); 27] = [
     ("jira_version", "", ""),
     ("user", env::name::TRACKER_USER, ""),
     ("token_file", "", ""),
+    ("token_command", "", ""),
     ("ca_file", "", ""),
     ("allow_http", "", "false"),
     ("timeout", "", "30s"),
@@ -67,7 +68,7 @@ pub(super) struct ClaimSettings {
     texts: BTreeMap<&'static str, Text>,
     /// Where the token comes from; never the token.
     pub(super) token_from: Option<String>,
-    token: Option<Secret>,
+    token: TokenSource,
     /// Canonical.
     pub(super) address: Address,
     pub(super) arbiter: Option<Arbiter>,
@@ -131,6 +132,7 @@ impl ClaimSettings {
             ))
             .hint("see the settings: orion-claim --print-config"));
         }
+        settings_secrets::refuse(&texts)?;
         Self::resolve(place, (path, there), texts)
     }
 
@@ -158,7 +160,7 @@ impl ClaimSettings {
             Address::File(path) => Address::File(std::fs::canonicalize(&path).unwrap_or(path)),
             other => other,
         };
-        let (token, token_from) = token(&address, get.some("token_file"))?;
+        let (token, token_from) = token(&address, get)?;
         let labels = Labels {
             queue: get.text("labels.queue"),
             working: get.text("labels.working"),
@@ -245,6 +247,7 @@ impl ClaimSettings {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Getter<'a>(&'a BTreeMap<&'static str, Text>);
 
 impl<'a> Getter<'a> {
@@ -260,6 +263,10 @@ impl<'a> Getter<'a> {
         let text = self.some(key).unwrap_or_default();
         parse(text).map_err(|why| {
             let from = self.0.get(key).map_or("default", |text| text.from.as_str());
+            // The words of a program may be anything.
+            if key == "token_command" {
+                return Error::config(format!("{key} (from {from}) {why}"));
+            }
             Error::config(format!("{key} (from {from}): '{}' {why}", escape(text.as_bytes(), 120)))
         })
     }
@@ -275,25 +282,34 @@ fn some_time(text: &str) -> Result<Duration, String> {
     if time.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(time) }
 }
 
-/// The tracker's token and where it was found. Never from an argument: those are public.
-fn token(address: &Address, file: Option<&str>) -> Result<(Option<Secret>, Option<String>), Error> {
+/// Where the tracker's token comes from. Never from an argument: those are public.
+fn token(address: &Address, get: Getter<'_>) -> Result<(TokenSource, Option<String>), Error> {
     let names: &[&str] = match address {
         Address::GitHub { .. } => &env::name::GITHUB_TOKENS,
         Address::Jira { .. } => &[env::name::JIRA_TOKEN],
-        Address::File(_) | Address::Command(_) => return Ok((None, None)),
+        Address::File(_) | Address::Command(_) => return Ok((TokenSource::Nothing, None)),
     };
     for name in std::iter::once(&env::name::TRACKER_TOKEN).chain(names) {
         if let Some(value) = env::value(name) {
             let text = value.into_string().unwrap_or_default();
             let secret = Secret::new(&text).map_err(|failure| Error::config(format!("{name}: {failure}")))?;
-            return Ok((Some(secret), Some((*name).to_owned())));
+            return Ok((TokenSource::Given(secret), Some((*name).to_owned())));
         }
     }
-    match file {
-        None => Ok((None, None)),
-        Some(path) => {
-            let secret = Secret::from_file(std::path::Path::new(path))?;
-            Ok((Some(secret), Some(format!("token_file {path}"))))
+    match (get.some("token_file"), get.some("token_command")) {
+        (None, None) => Ok((TokenSource::Nothing, None)),
+        (Some(_), Some(_)) => Err(Error::config("token_file and token_command are both set: one is enough")),
+        (Some(path), None) => {
+            let path = PathBuf::from(path);
+            // Said now, and not by the first request.
+            Secret::from_file(&path)?;
+            let from = format!("token_file {}", path.display());
+            Ok((TokenSource::File(path), Some(from)))
+        }
+        (None, Some(_)) => {
+            let words = get.parsed("token_command", settings_file::words)?;
+            let from = format!("token_command {}", words.first().map_or("", String::as_str));
+            Ok((TokenSource::Command(words), Some(from)))
         }
     }
 }

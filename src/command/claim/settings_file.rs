@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path, asked_for: bool) -> Result<Option<BTreeMap<Strin
 }
 
 fn odd(path: &str, name: &str) -> Error {
-    Error::config(format!("{path}: {name} is neither text nor a number nor true or false"))
+    Error::config(format!("{path}: {name} is not text, a number, true, false or a list of words"))
 }
 
 fn plain(value: &Value) -> Option<String> {
@@ -67,6 +67,23 @@ fn plain(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.value().clone()),
         Value::Integer(number) => Some(number.value().to_string()),
         Value::Boolean(flag) => Some(flag.value().to_string()),
+        Value::Array(list) => {
+            let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+            serde_json::to_string(&words?).ok()
+        }
         _ => None,
     }
+}
+
+/// The words of a setting that is a list.
+///
+/// # Errors
+/// What is wrong, as a fragment.
+pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
+    let words: Vec<String> = serde_json::from_str(text)
+        .map_err(|_| "is not a list of words (write [\"program\", \"argument\"])".to_owned())?;
+    if words.first().is_none_or(String::is_empty) {
+        return Err("is an empty list (write [\"program\", \"argument\"])".to_owned());
+    }
+    Ok(words)
 }

@@ -160,11 +160,9 @@ impl Tracker for FileTracker {
 
     fn check(&self, _create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         let all = self.list("", |_| true)?;
-        let mut findings = vec![TrackerFinding {
-            ok: true,
-            what: format!("{} tickets in {}", all.tickets.len(), self.name()),
-        }];
-        findings.extend(all.broken.into_iter().map(|what| TrackerFinding { ok: false, what }));
+        let mut findings =
+            vec![TrackerFinding::good(format!("{} tickets in {}", all.tickets.len(), self.name()))];
+        findings.extend(all.broken.into_iter().map(TrackerFinding::bad));
         Ok(findings)
     }
 }

@@ -2,11 +2,9 @@
 
 use super::GitHub;
 use crate::error::escape;
-use crate::os::clock;
 use crate::tracker::TrackerFinding;
 use crate::tracker::failure::Failure;
 use serde_json::{Value, json};
-use std::time::Duration;
 use ureq::http::Method;
 
 /// Colours that say what a label is for, as GitHub wants them.
@@ -18,37 +16,22 @@ impl GitHub {
         if answer.status != 200 {
             return Err(self.refused(&Method::GET, &self.repo, &answer));
         }
-        let mut findings = Vec::new();
         let repo = answer.json("the repository")?;
-        let may = |right: &str| repo.pointer(&format!("/permissions/{right}")).and_then(Value::as_bool);
-        let writes = match (may("push"), may("triage")) {
-            (None, None) => None,
-            (push, triage) => Some(push == Some(true) || triage == Some(true)),
-        };
-        findings.push(match writes {
-            Some(true) => good("the token may change labels"),
-            Some(false) => bad("the token may not change labels (it needs write or triage)"),
-            // Not told: a fine-grained token, or a server without the field.
-            None => good("the server does not say whether the token may change labels"),
-        });
+        let mut findings = vec![rights(&repo, answer.header("x-oauth-scopes"))];
         if repo.get("has_issues").and_then(Value::as_bool) == Some(false) {
-            findings.push(bad("issues are switched off in this repository"));
+            findings.push(TrackerFinding::bad("issues are switched off in this repository"));
         }
         if repo.get("archived").and_then(Value::as_bool) == Some(true) {
-            findings.push(bad("the repository is archived: nothing in it can change"));
+            findings.push(TrackerFinding::bad("the repository is archived: nothing in it can change"));
         }
-        if let Some(scopes) = answer.header("x-oauth-scopes") {
-            findings.push(good(&format!("token scopes: {}", escape(scopes.as_bytes(), 200))));
-        }
+        let queued = self.list(&self.labels.queue, "open")?.tickets.len();
+        findings
+            .push(TrackerFinding::good(format!("the issues can be listed: {queued} with the queue label")));
         if let Some(left) = answer.header("x-ratelimit-remaining") {
-            findings.push(good(&format!("requests left in this hour: {}", escape(left.as_bytes(), 20))));
+            let left = escape(left.as_bytes(), 20);
+            findings.push(TrackerFinding::good(format!("requests left in this hour: {left}")));
         }
-        if let Some(theirs) = answer.date() {
-            let ours = clock::wall();
-            let apart = ours.age(theirs).or_else(|| theirs.age(ours)).unwrap_or(Duration::ZERO);
-            let text = format!("the clocks are {} apart", crate::model::duration::show(apart));
-            findings.push(if apart < Duration::from_secs(60) { good(&text) } else { bad(&text) });
-        }
+        findings.extend(TrackerFinding::clocks(answer.date()));
         findings.extend(self.look_at_labels(create)?);
         Ok(findings)
     }
@@ -59,15 +42,16 @@ impl GitHub {
         for (label, colour) in self.labels.managed().into_iter().zip(COLOURS) {
             let twin = there.iter().find(|name| name.to_lowercase() == label.to_lowercase());
             findings.push(match twin {
-                Some(name) if name == label => good(&format!("label {label} is there")),
-                Some(name) => {
-                    good(&format!("label {label} is there, spelled {}", escape(name.as_bytes(), 60)))
-                }
+                Some(name) if name == label => TrackerFinding::good(format!("label {label} is there")),
+                Some(name) => TrackerFinding::good(format!(
+                    "label {label} is there, spelled {}",
+                    escape(name.as_bytes(), 60)
+                )),
                 None if create => {
                     self.create_label(label, colour)?;
-                    good(&format!("label {label} made"))
+                    TrackerFinding::good(format!("label {label} made"))
                 }
-                None => bad(&format!("label {label} is missing (orion-claim init makes it)")),
+                None => TrackerFinding::bad(format!("label {label} is missing (orion-claim init makes it)")),
             });
         }
         Ok(findings)
@@ -103,10 +87,35 @@ impl GitHub {
     }
 }
 
-fn good(what: &str) -> TrackerFinding {
-    TrackerFinding { ok: true, what: what.to_owned() }
-}
-
-fn bad(what: &str) -> TrackerFinding {
-    TrackerFinding { ok: false, what: what.to_owned() }
+/// May the token change labels? What the repository says is about the account; only
+/// a classic token has its own rights in a header.
+fn rights(repo: &Value, scopes: Option<&str>) -> TrackerFinding {
+    let may = |right: &str| repo.pointer(&format!("/permissions/{right}")).and_then(Value::as_bool);
+    let private = repo.get("private").and_then(Value::as_bool) == Some(true);
+    let account = match (may("push"), may("triage")) {
+        (None, None) => None,
+        (push, triage) => Some(push == Some(true) || triage == Some(true)),
+    };
+    let scoped = scopes.map(|scopes| {
+        let mut all = scopes.split(',').map(str::trim);
+        all.any(|scope| scope == "repo" || (scope == "public_repo" && !private))
+    });
+    let shown = escape(scopes.unwrap_or_default().as_bytes(), 200);
+    match (account, scoped) {
+        (Some(false), _) => {
+            TrackerFinding::bad("the account may not change labels here (it needs write or triage)")
+        }
+        (_, Some(false)) => TrackerFinding::bad(format!(
+            "the token may not write issues: its scopes are '{shown}' (it needs repo, or public_repo for a public repository)"
+        )),
+        (Some(true), Some(true)) => {
+            TrackerFinding::good(format!("the token may change labels (its scopes are {shown})"))
+        }
+        (Some(true), None) => TrackerFinding::unproved(
+            "the account may change labels; whether this token may is not to be seen without writing",
+        ),
+        (None, _) => TrackerFinding::unproved(
+            "whether the token may change labels: the server does not say, and only a write would show it",
+        ),
+    }
 }

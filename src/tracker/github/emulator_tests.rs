@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::model::ticket::{Expect, Swap, Swapped, TicketChange};
+use crate::tracker::TokenSource;
 use crate::tracker::secret::Secret;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ fn start() -> Option<Emulator> {
     let ready = lines.map_while(Result::ok).any(|line| line.contains("Ready"));
     assert!(ready, "emulate did not start");
     let options = Options {
-        token: Some(Secret::new("bot_token").expect("token")),
+        token: TokenSource::Given(Secret::new("bot_token").expect("token")),
         timeout: Duration::from_secs(60),
         patience: Duration::from_secs(60),
         ..Options::default()

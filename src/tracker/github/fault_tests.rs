@@ -131,6 +131,26 @@ fn later_means_later_and_a_long_wait_is_handed_to_the_caller() {
     assert_eq!((failure.why(), failure.wait()), (Why::Unreachable, Some(Duration::from_secs(60))));
 }
 
+/// What the server says counts, and not our own idea of a pause.
+#[test]
+fn a_wish_of_the_server_is_kept_to_the_second() {
+    let (server, tracker) = fixture();
+    server.fault(Fault::status("GET ", 1, 429, &[("retry-after", "1")]));
+    let begin = std::time::Instant::now();
+    tracker.ticket(&key("12")).expect("asked again");
+    assert!(begin.elapsed() >= Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert_eq!(server.count("GET "), 2);
+    // Longer than anybody waits: once, and no more.
+    for headers in [[("retry-after", "30")], [("retry-after", "Sun, 29 Nov 2099 22:25:35 GMT")]] {
+        let before = server.count("GET ");
+        server.fault(Fault::status("GET ", 9, 503, &headers));
+        let failure = tracker.ticket(&key("12")).expect_err("later");
+        assert!(failure.wait() >= Some(Duration::from_secs(30)), "{failure:?}");
+        assert_eq!(server.count("GET ") - before, 1);
+        server.world().faults.clear();
+    }
+}
+
 #[test]
 fn every_bad_answer_has_its_kind_and_none_shows_the_token() {
     let echo = || {

@@ -7,6 +7,7 @@ mod check;
 mod read;
 
 use super::http::{Http, HttpAnswer, HttpCall, Repeat, percent};
+use super::token_supply::AuthScheme;
 use super::{Options, TicketList, Tracker, TrackerFinding};
 use crate::error::escape;
 use crate::model::arbiter::Capabilities;
@@ -38,9 +39,8 @@ impl GitHub {
                 ));
             }
         }
-        let authorization = options.token.as_ref().map(|token| format!("Bearer {}", token.reveal()));
         Ok(Self {
-            http: Http::new(base, "application/vnd.github+json", authorization, options)?,
+            http: Http::new(base, "application/vnd.github+json", AuthScheme::Bearer, options)?,
             repo: format!("/repos/{}/{}", percent(owner), percent(repo)),
             name: format!("{owner}/{repo}"),
             labels: options.labels.clone(),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::ticket::{EventId, Expect, Swap, Swapped, TicketChange};
+use crate::tracker::TokenSource;
 use crate::tracker::secret::Secret;
 use crate::tracker::test_server::{Fault, Kind, Server};
 use std::sync::{Arc, Barrier};
@@ -9,7 +10,7 @@ pub(super) const TOKEN: &str = "ghp_s3cretTOKEN";
 
 pub(super) fn options() -> Options {
     Options {
-        token: Some(Secret::new(TOKEN).expect("token")),
+        token: TokenSource::Given(Secret::new(TOKEN).expect("token")),
         timeout: Duration::from_secs(10),
         patience: Duration::from_secs(10),
         ..Options::default()

@@ -6,7 +6,7 @@ mod answer;
 pub(super) use answer::{HttpAnswer, names};
 
 use super::Options;
-use super::secret::Secret;
+use super::token_supply::{AuthScheme, TokenSupply};
 use crate::error::escape;
 use crate::model::address;
 use crate::tracker::failure::{Failure, Why};
@@ -44,8 +44,7 @@ pub(super) struct HttpCall<'a> {
 pub(super) struct Http {
     agent: Agent,
     base: String,
-    secret: Option<Secret>,
-    authorization: Option<String>,
+    tokens: TokenSupply,
     accept: &'static str,
     patience: Duration,
     sent: AtomicU64,
@@ -57,7 +56,7 @@ impl Http {
     pub(super) fn new(
         base: &str,
         accept: &'static str,
-        authorization: Option<String>,
+        scheme: AuthScheme,
         options: &Options,
     ) -> Result<Self, Failure> {
         let setting = |message: String| Failure::new(Why::Setting, message);
@@ -98,8 +97,7 @@ impl Http {
         Ok(Self {
             agent: config.build().new_agent(),
             base: base.to_owned(),
-            secret: options.token.clone(),
-            authorization,
+            tokens: TokenSupply::new(options, scheme),
             accept,
             patience: options.patience,
             sent: AtomicU64::new(0),
@@ -126,7 +124,7 @@ impl Http {
         let end = Instant::now() + self.patience;
         let mut pause = Duration::from_millis(250);
         for left in (0..TRIES).rev() {
-            let (failure, again) = match self.once(call) {
+            let (failure, again) = match self.authorised(call) {
                 Ok(answer) if answer.is_throttled() => {
                     let failure = self.answered(call, &answer).retry_after(answer.retry_after());
                     (failure, true)
@@ -152,13 +150,20 @@ impl Http {
         Err(Failure::new(Why::Unreachable, format!("{} does not answer", self.host())))
     }
 
+    /// Once, and once more with a token that was read again after a 401: that answer
+    /// certainly did nothing.
+    fn authorised(&self, call: &HttpCall<'_>) -> Result<HttpAnswer, Failure> {
+        let answer = self.once(call)?;
+        if answer.status == 401 && self.tokens.renew()? { self.once(call) } else { Ok(answer) }
+    }
+
     fn once(&self, call: &HttpCall<'_>) -> Result<HttpAnswer, Failure> {
         self.sent.fetch_add(1, Ordering::Relaxed);
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.base, call.path))
             .header("accept", self.accept);
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = self.tokens.header()? {
             request = request.header("authorization", authorization);
         }
         let broken =
@@ -194,7 +199,9 @@ impl Http {
     fn sorted(&self, call: &HttpCall<'_>, answer: HttpAnswer) -> Result<HttpAnswer, Failure> {
         match answer.status {
             300..=399 if answer.status != 304 => {
-                let to = answer.header("location").map(|to| escape(to.as_bytes(), 200));
+                // What stands behind a question mark may be a secret of that server.
+                let to = answer.header("location").and_then(|to| to.split(['?', '#']).next());
+                let to = to.map(|to| escape(to.as_bytes(), 200));
                 let to = to.unwrap_or_else(|| "somewhere else".to_owned());
                 let message = self.scrub(&format!("{} redirected to {to}", self.host()));
                 Err(Failure::new(Why::Setting, message)
@@ -265,12 +272,7 @@ impl Http {
     }
 
     fn scrub(&self, text: &str) -> String {
-        let text = self.secret.as_ref().map_or_else(|| text.to_owned(), |secret| secret.scrub(text));
-        // Encoded with the user's name it is no less of a secret.
-        match self.authorization.as_deref().and_then(|header| header.split_once(' ')) {
-            Some((_, value)) => text.replace(value, "(token)"),
-            None => text,
-        }
+        self.tokens.scrub(text)
     }
 
     /// The server, as it stands in messages.

@@ -6,17 +6,15 @@
 mod read;
 
 use super::http::{Http, HttpAnswer, HttpCall, Repeat, percent};
+use super::token_supply::AuthScheme;
 use super::{Options, TicketList, Tracker, TrackerFinding};
 use crate::error::escape;
 use crate::model::address;
 use crate::model::arbiter::Capabilities;
 use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, GateTaken, Key, Ticket, TicketEvent};
-use crate::os::clock;
 use crate::tracker::failure::{Failure, Why};
-use base64::Engine;
 use serde_json::{Value, json};
-use std::time::Duration;
 use ureq::http::Method;
 
 /// One project.
@@ -48,16 +46,9 @@ impl Jira {
             Some(version) => version == 3,
             None => host.split(':').next().is_some_and(|name| name.ends_with(".atlassian.net")),
         };
-        let token = options.token.as_ref().map(|token| token.reveal());
-        let authorization = token.map(|token| match &options.user {
-            Some(user) => {
-                let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{token}"));
-                format!("Basic {pair}")
-            }
-            None => format!("Bearer {token}"),
-        });
+        let scheme = options.user.clone().map_or(AuthScheme::Bearer, AuthScheme::Basic);
         Ok(Self {
-            http: Http::new(base, "application/json", authorization, options)?,
+            http: Http::new(base, "application/json", scheme, options)?,
             api: if cloud { "/rest/api/3" } else { "/rest/api/2" },
             cloud,
             project: project.to_owned(),
@@ -120,7 +111,12 @@ impl Jira {
         let call = HttpCall { method: Method::GET, path: &path, body: None, repeat: Repeat::Read };
         match self.http.call(&call)?.status {
             200..=299 => Ok(()),
-            403 | 404 => Err(Failure::new(
+            403 => Err(Failure::new(
+                Why::NoTracker,
+                format!("{} does not show us the project {} (403)", self.http.host(), self.project),
+            )
+            .hint("has the token the rights it needs?")),
+            404 => Err(Failure::new(
                 Why::NoTracker,
                 format!("{} has no project {}", self.http.host(), self.project),
             )
@@ -130,6 +126,32 @@ impl Jira {
                 format!("{} answered {status} about the project {}", self.http.host(), self.project),
             )),
         }
+    }
+
+    /// What the server says we may do in the project.
+    fn rights(&self) -> Result<Vec<TrackerFinding>, Failure> {
+        const NEEDED: [(&str, &str); 2] = [("EDIT_ISSUES", "change labels"), ("ADD_COMMENTS", "comment")];
+        let project = percent(&self.project);
+        let names = NEEDED.map(|(name, _)| name).join(",");
+        let path = format!("{}/mypermissions?projectKey={project}&permissions={names}", self.api);
+        let call = HttpCall { method: Method::GET, path: &path, body: None, repeat: Repeat::Read };
+        let answer = self.http.call(&call)?;
+        let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        Ok(NEEDED
+            .map(|(name, what)| {
+                let have =
+                    told.pointer(&format!("/permissions/{name}/havePermission")).and_then(Value::as_bool);
+                match have {
+                    Some(true) => TrackerFinding::good(format!("we may {what} in {}", self.project)),
+                    Some(false) => {
+                        TrackerFinding::bad(format!("we may not {what} in {} ({name})", self.project))
+                    }
+                    None => TrackerFinding::unproved(format!(
+                        "whether we may {what}: the server does not say, and only a write would show it"
+                    )),
+                }
+            })
+            .to_vec())
     }
 
     /// Version 3 takes comments as documents only.
@@ -222,28 +244,20 @@ impl Tracker for Jira {
 
     fn check(&self, _create: bool) -> Result<Vec<TrackerFinding>, Failure> {
         self.see_project()?;
-        let mut findings =
-            vec![TrackerFinding { ok: true, what: format!("project {} is there", self.project) }];
+        let mut findings = vec![TrackerFinding::good(format!("project {} is there", self.project))];
         let path = format!("{}/myself", self.api);
         let call = HttpCall { method: Method::GET, path: &path, body: None, repeat: Repeat::Read };
         let answer = self.http.call(&call)?;
         let me: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let name = me.get("displayName").and_then(Value::as_str);
         findings.push(match name {
-            Some(name) => {
-                TrackerFinding { ok: true, what: format!("we are {}", escape(name.as_bytes(), 80)) }
-            }
-            None => TrackerFinding {
-                ok: false,
-                what: "the server does not know who we are; is the token right?".into(),
-            },
+            Some(name) => TrackerFinding::good(format!("we are {}", escape(name.as_bytes(), 80))),
+            None => TrackerFinding::bad("the server does not know who we are; is the token right?"),
         });
-        if let Some(theirs) = answer.date() {
-            let ours = clock::wall();
-            let apart = ours.age(theirs).or_else(|| theirs.age(ours)).unwrap_or(Duration::ZERO);
-            let what = format!("the clocks are {} apart", crate::model::duration::show(apart));
-            findings.push(TrackerFinding { ok: apart < Duration::from_secs(60), what });
-        }
+        findings.extend(self.rights()?);
+        let queued = self.list_queue()?.tickets.len();
+        findings.push(TrackerFinding::good(format!("the tickets can be listed: {queued} queued")));
+        findings.extend(TrackerFinding::clocks(answer.date()));
         // Labels need no making here: one exists as soon as a ticket carries it.
         Ok(findings)
     }

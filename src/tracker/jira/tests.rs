@@ -1,13 +1,15 @@
 use super::*;
 use crate::model::ticket::{EventId, Expect, Swap, Swapped, TicketChange};
+use crate::tracker::TokenSource;
 use crate::tracker::secret::Secret;
 use crate::tracker::test_server::{Answer as Reply, Fault, Kind, Server};
+use std::time::Duration;
 
 const TOKEN: &str = "jira-s3cret";
 
 fn options(version: u8) -> Options {
     Options {
-        token: Some(Secret::new(TOKEN).expect("token")),
+        token: TokenSource::Given(Secret::new(TOKEN).expect("token")),
         user: Some("bot@example.com".into()),
         jira_version: Some(version),
         timeout: Duration::from_secs(10),
@@ -176,4 +178,15 @@ fn what_init_sees() {
     let mut blank = options(3);
     blank.labels.queue = "to do".into();
     assert!(Jira::open(&server.url, "AB", &blank).is_err());
+}
+
+/// A proxy that repeats the header it was sent shows name and token to whoever can decode it.
+#[test]
+fn an_encoded_token_is_a_token() {
+    let (server, tracker) = fixture(2);
+    server.world().accepts = Some("nobody's".to_owned());
+    let failure = tracker.ticket(&key("AB-12")).expect_err("refused");
+    assert_eq!(failure.why(), Why::Unauthorised);
+    let said = format!("{failure:?}");
+    assert!(said.contains("Basic (token)") && !said.contains("Ym90QGV4YW1w"), "{said}");
 }

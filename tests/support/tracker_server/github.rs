@@ -20,8 +20,12 @@ pub(super) fn handle(
     let Some(rest) = segments.strip_prefix(&REPO) else { return not_found() };
     match (request.method.as_str(), rest) {
         ("GET", []) => {
-            let mut answer = Answer::json(200, &json!({"permissions": {"push": true}, "has_issues": true}));
-            answer.headers.push(("x-oauth-scopes".into(), "repo".into()));
+            let mut repo = json!({"permissions": {"push": true}, "has_issues": true});
+            if world.no_rights_told {
+                repo = json!({"has_issues": true});
+            }
+            let mut answer = Answer::json(200, &repo);
+            answer.headers.extend(world.scopes.clone().map(|scopes| ("x-oauth-scopes".to_owned(), scopes)));
             answer
         }
         ("GET", ["labels"]) => {

@@ -22,6 +22,12 @@ pub(super) fn handle(
             Answer::json(200, &json!({"displayName": "Shared Bot", "accountId": USER, "name": USER}))
         }
         ("GET", ["project", project]) if *project == PROJECT => Answer::json(200, &json!({"key": PROJECT})),
+        ("GET", ["mypermissions"]) if world.no_rights_told => not_found("mypermissions"),
+        ("GET", ["mypermissions"]) => {
+            let have = !world.scopes.as_ref().is_some_and(String::is_empty);
+            let right = json!({ "havePermission": have });
+            Answer::json(200, &json!({"permissions": {"EDIT_ISSUES": right, "ADD_COMMENTS": right}}))
+        }
         ("GET", ["search", "jql"]) if rich => search(world, query, true),
         ("GET", ["search"]) if !rich => search(world, query, false),
         (_, ["issue", key, ..]) if !world.tickets.contains_key(*key) => not_found("Issue Does Not Exist"),

@@ -55,6 +55,12 @@ pub(crate) struct World {
     pub(crate) known_labels: Vec<String>,
     /// Lists give no links to further pages.
     pub(crate) no_links: bool,
+    /// Only requests with this in their authorization are answered; others with 401.
+    pub(crate) accepts: Option<String>,
+    /// The scopes of the token, where they are told.
+    pub(crate) scopes: Option<String>,
+    /// Nothing is said about rights.
+    pub(crate) no_rights_told: bool,
     ids: u64,
 }
 
