@@ -6,6 +6,10 @@ use std::ffi::OsString;
 pub(crate) mod name {
     /// Set by sudo(8): who called it.
     pub(crate) const SUDO_USER: &str = "SUDO_USER";
+    /// The person's directory: agents keep their settings below it.
+    pub(crate) const HOME: &str = "HOME";
+    /// Where a person's settings are, instead of ~/.config.
+    pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
     /// Where commands are looked for.
     pub(crate) const PATH: &str = "PATH";
     /// The state directory, an absolute path.

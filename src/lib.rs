@@ -21,5 +21,6 @@ pub(crate) mod verdict;
 pub use command::claim::main as claim_main;
 pub use command::lease::main as lease_main;
 pub use command::lock::main as lock_main;
+pub use command::mark::main as mark_main;
 pub use command::precheck::main as precheck_main;
 pub use command::reap::main as reap_main;

@@ -143,18 +143,18 @@ fn marks_name_their_bearer_and_hooks_never_fail() {
     }
     let server = Server::new();
     // Outside of tmux and against a server that is not there: silent, and 0.
-    let mut command = server.tool.command(script("orion-mark"));
+    let mut command = server.tool.command(bin("orion-mark"));
     run(command.arg("idle").env_remove("TMUX")).expect(0).silent();
     for args in [&["idle", "x"][..], &["claim"], &["claim", ""], &["claim", "a\nb"], &["done"], &[]] {
-        let mut command = server.tool.command(script("orion-mark"));
+        let mut command = server.tool.command(bin("orion-mark"));
         run(command.args(args)).expect(0);
-        let mut command = server.tool.command(script("orion-mark"));
+        let mut command = server.tool.command(bin("orion-mark"));
         run(command.arg("--strict").args(args)).expect(64);
     }
     let done = server.tool.path("done");
     let pane = server.pane(&format!(
         "{0} --strict claim 'my nightly run' && {0} --strict idle; echo $? >{1}.part; mv {1}.part {1}; exec cat",
-        script("orion-mark"),
+        bin("orion-mark").display(),
         done.display()
     ));
     eventually("the marks", || done.exists());
@@ -165,7 +165,7 @@ fn marks_name_their_bearer_and_hooks_never_fail() {
         tag,
         format!("my nightly run {} {} {}", pane.id, pane.pid, reap_support::start_ticks(pane.pid))
     );
-    let epoch: u64 = state.strip_prefix("idle ").unwrap().parse().unwrap();
+    let epoch: u64 = state.strip_prefix("idle ").unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(now() - epoch < 60);
     let global = server.tmux(&["show-options", "-g", "-q", "@orion_run"]);
     assert_eq!(global, "", "only the pane itself is marked");
@@ -267,33 +267,4 @@ fn the_prompt_hook_blocks_where_another_run_holds_the_lock() {
     run(command.env("PATH", "/usr/bin:/bin").args(["-c", &format!("{hook} nightly; exit $?")])).expect(2);
     let mut command = tool.command(&agent);
     run(command.env("PATH", path()).args(["-c", &format!("{hook} nightly; exit $?")])).expect(0);
-}
-
-#[test]
-fn the_hook_snippets_are_what_agents_read() {
-    let text = std::fs::read_to_string(script("examples/claude-code.json")).unwrap();
-    let hooks: serde_json::Value = serde_json::from_str(&text).unwrap();
-    for (event, state) in [
-        ("Stop", "idle"),
-        ("UserPromptSubmit", "busy"),
-        ("PreToolUse", "busy"),
-        ("PostToolUse", "busy"),
-        ("Notification", "question"),
-    ] {
-        assert_eq!(hooks["hooks"][event][0]["hooks"][0]["command"], format!("orion-mark {state}"), "{event}");
-    }
-    if !needs("tmux") {
-        return;
-    }
-    let server = Server::new();
-    let done = server.tool.path("done");
-    let notify = script("examples/codex-notify");
-    let json = "{\"type\":\"agent-turn-complete\",\"turn-id\":\"1\"}";
-    let line = format!("{notify} '{json}'; : >{}; exec cat", done.display());
-    let command = server.tool.path("codex.sh");
-    std::fs::write(&command, line).unwrap();
-    let pane = server.pane(&format!("PATH={} sh {}", path(), command.display()));
-    eventually("the notification", || done.exists());
-    let state = server.tmux(&["display-message", "-p", "-t", &pane.id, "#{@orion_state}"]);
-    assert!(state.starts_with("idle "), "{state}");
 }

@@ -6,6 +6,7 @@ pub(crate) mod failopen;
 pub(crate) mod frame;
 pub(crate) mod lease;
 pub(crate) mod lock;
+pub(crate) mod mark;
 pub(crate) mod owner;
 pub(crate) mod precheck;
 pub(crate) mod reap;

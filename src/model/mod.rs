@@ -1,16 +1,17 @@
 //! Plain data: what the tools speak about. No system calls, no decisions.
 
 pub(crate) mod address;
+pub(crate) mod agent_profile;
 pub(crate) mod ancestor;
 pub(crate) mod arbiter;
 pub(crate) mod claim;
 pub(crate) mod duration;
 pub(crate) mod event;
+pub(crate) mod hook_words;
 pub(crate) mod host;
 pub(crate) mod identity;
 pub(crate) mod labels;
 pub(crate) mod lease;
-#[allow(dead_code, reason = "the writing half is for orion-mark")]
 pub(crate) mod mark;
 pub(crate) mod marker;
 pub(crate) mod name;

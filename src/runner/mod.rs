@@ -3,6 +3,7 @@
 
 pub(crate) mod command;
 pub(crate) mod orca;
+pub(crate) mod pane_mark;
 pub(crate) mod tmux;
 
 use crate::model::duration;

@@ -5,6 +5,7 @@ pub(crate) mod gated;
 pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod liveness;
+pub(crate) mod marking;
 pub(crate) mod offer;
 pub(crate) mod owner;
 pub(crate) mod ownership;

@@ -17,6 +17,7 @@ fn tools() -> Vec<Command> {
         super::lease::LeaseArgs::command(),
         super::reap::Reap::command(),
         super::claim::ClaimArgs::command(),
+        super::mark::MarkTool::command(),
     ];
     for tool in &mut tools {
         tool.build();

@@ -232,35 +232,3 @@ fn a_killed_fire_holds_the_lock_until_its_agent_has_ended() {
         run(&mut fire_agent(&tool, &["sync", "result"])).code == 0
     });
 }
-
-/// The extension for pi, played without its host: its types are taken off, a stand-in collects the handlers.
-#[test]
-fn the_pi_extension_marks_every_turn() {
-    let text = example("pi-orion-mark.ts");
-    for (event, state) in
-        [("agent_start", "busy"), ("turn_start", "busy"), ("tool_call", "busy"), ("agent_end", "idle")]
-    {
-        assert!(
-            text.contains(&format!("pi.on(\"{event}\", () => mark(\"{state}\"))")),
-            "{event} marks {state}"
-        );
-    }
-    // Not on the list of what the tests need: where node is, it is run as well.
-    if Command::new("node").arg("--version").output().is_err() {
-        return;
-    }
-    let tool = Tool::new();
-    executable(&tool.path("bin/orion-mark"), "#!/bin/sh\necho \"$1\" >>\"$MARKS\"\n");
-    let plain = text
-        .replace("(state: string)", "(state)")
-        .replace("(pi: { on(event: string, handler: () => void): void })", "(pi)");
-    let module = tool.path("extension.mjs");
-    let play =
-        "\nimport(import.meta.url).then((own) => own.default({ on: (event, handler) => handler() }));\n";
-    std::fs::write(&module, format!("{plain}{play}")).expect("module");
-    let mut command = tool.command("node");
-    command.arg(&module).env("PATH", path_with(&tool.path("bin"))).env("MARKS", tool.path("marks"));
-    run(&mut command).expect(0).silent();
-    let marks = std::fs::read_to_string(tool.path("marks")).expect("marks");
-    assert_eq!(marks, "busy\nbusy\nbusy\nbusy\nidle\n");
-}

@@ -1,5 +1,4 @@
-// pi: marks its tmux pane at the start and the end of every turn (orion-mark(1)).
-// Copy to ~/.pi/agent/extensions/.
+// pi: marks its tmux pane at the start and the end of every turn. Made by orion-mark install; see orion-mark(1).
 import { spawnSync } from "node:child_process";
 
 // In order and one at a time: an "idle" that overtakes the next "busy" would call a run finished

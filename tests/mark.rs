@@ -1,0 +1,522 @@
+//! `orion-mark`: marks that land on the right pane or nowhere, and hooks in other programs' settings.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+mod reap_support;
+mod support;
+
+use reap_support::{Pane, Server, write_program};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Done, Tool, bin, bin_dir, eventually, needs, needs_root, needs_unshare, run};
+
+/// PATH with our binaries first.
+fn path() -> String {
+    format!("{}:{}", bin_dir().display(), std::env::var("PATH").unwrap())
+}
+
+/// A pane that runs a program, which says `done` by a file when it has got so far, and lives on.
+fn play(server: &Server, name: &str, program: &str) -> Pane {
+    let (file, done) = (server.tool.path(name), server.tool.path(&format!("{name}.done")));
+    let program = program.replace("DONE", &done.display().to_string());
+    write_program(&file, &program);
+    let pane = server.pane(&format!(
+        "PATH={} ORION_DIR={} exec {}",
+        path(),
+        server.tool.dir().display(),
+        file.display()
+    ));
+    eventually(name, || done.exists());
+    pane
+}
+
+fn state(server: &Server, pane: &Pane) -> String {
+    let shown = server.tmux(&["show-options", "-p", "-q", "-v", "-t", &pane.id, "@orion_state"]);
+    shown.trim_end().to_owned()
+}
+
+/// The value of `key=` in a mark.
+fn key(mark: &str, key: &str) -> Option<String> {
+    mark.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned)
+}
+
+fn log(tool: &Tool) -> String {
+    std::fs::read_to_string(tool.dir().join("log/_reap.jsonl")).unwrap_or_default()
+}
+
+/// TMUX as a process in the pane would have it.
+fn tmux_variable(server: &Server) -> String {
+    let pid = server.tmux(&["display-message", "-p", "#{pid}"]);
+    format!("{},{},0", server.socket.display(), pid.trim_end())
+}
+
+#[test]
+fn r3_a_mark_lands_where_its_process_descends_from_whatever_the_variables_say() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    server.tool.lock(&["run", "x", "true"]).expect(0);
+    let other = server.pane("exec cat");
+    let script = format!(
+        "#!/bin/sh\nTMUX_PANE={} orion-mark --strict busy && env -u TMUX -u TMUX_PANE orion-mark --strict idle\n\
+         echo $? >DONE\nexec cat\n",
+        other.id
+    );
+    let pane = play(&server, "own", &script);
+    let mark = state(&server, &pane);
+    assert!(mark.starts_with("idle ") && key(&mark, "busy").as_deref() == Some("1"), "{mark}");
+    assert_eq!(state(&server, &other), "", "the pane that the variable named");
+
+    // Somebody who descends from no pane: a daemon of an agent that has ended, or a copied environment.
+    let mut command = server.tool.tool("orion-mark", &["--strict", "idle"]);
+    command.env("TMUX", tmux_variable(&server)).env("TMUX_PANE", &other.id);
+    run(&mut command).expect(69).one_line().says("does not descend from any pane");
+    run(&mut command).expect(69);
+    assert_eq!(state(&server, &other), "");
+    let log = log(&server.tool);
+    assert_eq!(log.matches("\"mark-refused\"").count(), 1, "said once: {log}");
+    assert!(log.contains(&format!("name {} of", other.id)), "{log}");
+    let mut command = server.tool.tool("orion-mark", &["idle"]);
+    command.env("TMUX", tmux_variable(&server)).env("TMUX_PANE", &other.id);
+    run(&mut command).expect(0).silent();
+}
+
+#[test]
+fn r3_a_daemon_and_an_agent_inside_of_an_agent_speak_for_no_pane() {
+    if !needs("tmux") || !needs("python3") {
+        return;
+    }
+    let server = Server::new();
+    server.tool.lock(&["run", "x", "true"]).expect(0);
+    // An agent, another one that it runs as a tool, and a daemon that it leaves behind: each is no shell.
+    let inner = server.tool.path("inner.py");
+    write_program(
+        &inner,
+        "#!/usr/bin/env python3\nimport subprocess, sys\n\
+         sys.exit(subprocess.run(['orion-mark', '--strict', sys.argv[1]]).returncode)\n",
+    );
+    let program = format!(
+        "#!/usr/bin/env python3\nimport subprocess, time\n\
+         def call(*words): return subprocess.run(words, stderr=subprocess.DEVNULL).returncode\n\
+         said = [call('orion-mark', '--strict', 'busy'), call('sh', '-c', '{0} idle; exit $?'),\n\
+         call('setsid', '-w', '{0}', 'idle'), call('orion-mark', '--strict', 'busy')]\n\
+         open('DONE.part', 'w').write(repr(said))\nimport os\nos.rename('DONE.part', 'DONE')\ntime.sleep(9999)\n",
+        inner.display()
+    );
+    let pane = play(&server, "agent.py", &program);
+    let said = std::fs::read_to_string(server.tool.path("agent.py.done")).unwrap();
+    assert_eq!(said, "[0, 69, 69, 0]");
+    let mark = state(&server, &pane);
+    assert!(mark.starts_with("busy ") && key(&mark, "idle").is_none(), "{mark}");
+    assert_eq!(key(&mark, "busy").as_deref(), Some("2"), "{mark}");
+    assert!(key(&mark, "marker").unwrap().starts_with(&format!("{}:", pane.pid)), "{mark}");
+    let log = log(&server.tool);
+    assert!(log.contains("an agent that the agent of") && log.contains("is a daemon"), "{log}");
+}
+
+#[test]
+fn r7_r10_the_json_of_a_hook_says_whether_work_goes_on() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let stop =
+        |fields: &str| format!("{{\"hook_event_name\":\"Stop\",\"last_assistant_message\":\"x\"{fields}}}");
+    let failed = "{\"hook_event_name\":\"StopFailure\",\"error\":\"rate_limit\"}";
+    let reminder = "{\"hook_event_name\":\"Notification\",\"notification_type\":\"idle_prompt\"}";
+    let (none, some) = (
+        stop(",\"background_tasks\":[],\"session_crons\":[]"),
+        stop(
+            ",\"background_tasks\":[{\"id\":\"b1\",\"type\":\"shell\",\"status\":\"running\"}],\"session_crons\":[]",
+        ),
+    );
+    let wakes = stop(",\"background_tasks\":[],\"session_crons\":[{\"id\":\"c\"}]");
+    let odd = stop(",\"background_tasks\":\"many\"");
+    // What is given to `idle`, and then the word, none= and tasks= of the mark; "busy" is said before a `*`.
+    let steps: [(&str, &str, Option<&str>, Option<&str>); 10] = [
+        ("*", "idle", None, None),
+        (&stop(""), "idle", None, None),
+        (&none, "idle", Some("1"), None),
+        (reminder, "idle", Some("1"), None),
+        (&some, "working", None, Some("1")),
+        (reminder, "working", None, Some("1")),
+        (failed, "working", None, Some("1")),
+        (&wakes, "working", None, Some("1")),
+        (&format!("*{failed}"), "idle", None, None),
+        (&odd, "working", None, Some("1")),
+    ];
+    let mut script = String::from("#!/bin/bash\n");
+    for (number, (json, ..)) in steps.iter().enumerate() {
+        let said = json.strip_prefix('*');
+        if said.is_some() {
+            script.push_str("orion-mark --strict busy </dev/null\n");
+        }
+        let file = server.tool.path(&format!("json{number}"));
+        std::fs::write(&file, said.unwrap_or(json)).unwrap();
+        // Once as a pipe, which is what agents use.
+        script.push_str(&format!(
+            "cat {} | orion-mark --strict idle || exit\ntmux show-options -pqv -t \"$TMUX_PANE\" @orion_state\n",
+            file.display()
+        ));
+    }
+    let said = server.tool.path("said");
+    let script = script.replace("@orion_state\n", &format!("@orion_state >>{}\n", said.display()));
+    play(&server, "steps", &format!("{script}: >DONE\nexec cat\n"));
+    let marks = std::fs::read_to_string(&said).unwrap();
+    assert_eq!(marks.lines().count(), steps.len(), "{marks}");
+    for (mark, (json, word, none, tasks)) in marks.lines().zip(steps) {
+        assert!(mark.starts_with(&format!("{word} ")), "{json}: {mark}");
+        assert_eq!(key(mark, "none").as_deref(), none, "{json}: {mark}");
+        assert_eq!(key(mark, "tasks").as_deref(), tasks, "{json}: {mark}");
+        assert_eq!(key(mark, "by").as_deref(), Some("hook"), "{mark}");
+    }
+    assert_eq!(key(marks.lines().last().unwrap(), "busy").as_deref(), Some("2"), "{marks}");
+}
+
+#[test]
+fn a_hook_never_waits_for_ever_and_never_speaks() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    // An input that nobody ever closes.
+    let open = "#!/bin/bash\nexec 9<> <(:)\nsleep 9999 | orion-mark --strict idle &\n\
+        while ! tmux show-options -pqv -t \"$TMUX_PANE\" @orion_state | grep -q idle; do sleep .1; done\n: >DONE\nexec cat\n";
+    let begin = Instant::now();
+    play(&server, "open", open);
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+
+    let words: [&[&str]; 8] = [
+        &["claim", "x"],
+        &["ready"],
+        &["busy"],
+        &["idle"],
+        &["working", "2"],
+        &["question"],
+        &["ended"],
+        &["claim"],
+    ];
+    for words in words {
+        let done =
+            run(server.tool.tool("orion-mark", words).env_remove("TMUX").env_remove("TMUX_PANE")).expect(0);
+        assert!(words == ["claim"] || done.stderr.is_empty(), "{words:?}: {}", done.stderr);
+        assert_eq!(done.stdout, "", "{words:?}");
+        let mut strict = server.tool.tool("orion-mark", &["--strict"]);
+        let expected = if words == ["claim"] { 64 } else { 69 };
+        run(strict.args(words).env_remove("TMUX").env_remove("TMUX_PANE")).expect(expected).one_line();
+    }
+    // A server that is stopped answers nobody.
+    let pid: u32 = server.tmux(&["display-message", "-p", "#{pid}"]).trim_end().parse().unwrap();
+    let signal = |name: &str| run(Command::new("kill").args([name, &pid.to_string()])).expect(0);
+    let tmux = tmux_variable(&server);
+    signal("-STOP");
+    let begin = Instant::now();
+    let mut command = server.tool.tool("orion-mark", &["idle"]);
+    let done = run(command.env("TMUX", tmux).env("TMUX_PANE", "%0").stdin(Stdio::null()));
+    let took = begin.elapsed();
+    signal("-CONT");
+    done.expect(0).silent();
+    assert!(took < Duration::from_secs(9), "{took:?}");
+}
+
+#[test]
+fn hooks_side_by_side_lose_no_mark() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let script = "#!/bin/bash\nfor n in 1 2 3 4 5 6; do orion-mark busy & done\nwait\n: >DONE\nexec cat\n";
+    let pane = play(&server, "many", script);
+    let mark = state(&server, &pane);
+    assert_eq!(key(&mark, "busy").as_deref(), Some("6"), "{mark}");
+}
+
+#[test]
+fn the_notify_setting_of_old_codex_needs_no_script() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let script = "#!/bin/sh\norion-mark --strict idle '{\"type\":\"approval-requested\"}' || exit\n\
+        tmux show-options -pqv -t \"$TMUX_PANE\" @orion_state >DONE.first\n\
+        orion-mark --strict idle '{\"type\":\"agent-turn-complete\",\"turn-id\":\"1\"}' || exit\n: >DONE\nexec cat\n";
+    let pane = play(&server, "notify", script);
+    let first = std::fs::read_to_string(server.tool.path("notify.done.first")).unwrap();
+    assert_eq!(first, "", "another message says nothing about a turn");
+    assert!(state(&server, &pane).starts_with("idle "));
+    server.tool.tool("orion-mark", &["idle"]);
+    run(server.tool.tool("orion-mark", &["--strict", "idle", "now"]).env_remove("TMUX")).expect(64);
+}
+
+/// A home directory, and a stand-in for an agent that says its version.
+struct Home {
+    tool: Tool,
+}
+
+impl Home {
+    fn new(agent: &str, version: &str) -> Self {
+        let tool = Tool::new();
+        std::fs::create_dir_all(tool.path("home")).unwrap();
+        std::fs::create_dir_all(tool.path("bin")).unwrap();
+        std::fs::create_dir_all(tool.path("project")).unwrap();
+        write_program(&tool.path("bin").join(agent), &format!("#!/bin/sh\necho '{version}'\n"));
+        Self { tool }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.tool.tool("orion-mark", args);
+        for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "OPENCODE_CONFIG_DIR"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", self.path("")).current_dir(self.tool.path("project"));
+        command.env("PATH", format!("{}:{}", self.tool.path("bin").display(), path()));
+        command
+    }
+
+    fn mark(&self, args: &[&str]) -> Done {
+        run(&mut self.command(args))
+    }
+
+    fn path(&self, file: &str) -> std::path::PathBuf {
+        self.tool.path("home").join(file)
+    }
+
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.path(file)).unwrap()
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::create_dir_all(self.path(file).parent().unwrap()).unwrap();
+        std::fs::write(self.path(file), text).unwrap();
+    }
+}
+
+const CLAUDE: &str = ".claude/settings.json";
+const MINE: &str = "{\n  // my own\n  \"model\": \"opus\",\n  \"hooks\": {\n    \"Stop\": [\n      { \"hooks\": \
+    [{ \"type\": \"command\", \"command\": \"beep\" }] } // keep\n    ]\n  }\n}\n";
+
+#[test]
+fn hooks_come_into_a_persons_settings_and_go_again_without_a_trace() {
+    let home = Home::new("claude", "2.1.332 (Claude Code)");
+    home.write(CLAUDE, MINE);
+    std::fs::set_permissions(home.path(CLAUDE), PermissionsExt::from_mode(0o640)).unwrap();
+    home.mark(&["check", "claude"]).expect(78).one_line().says("'Stop says idle' is missing");
+    let dry = home.mark(&["install", "claude", "--dry-run"]).expect(0);
+    assert!(dry.stdout.contains("+") && dry.stdout.contains("orion-mark idle"), "{}", dry.stdout);
+    assert_eq!(home.read(CLAUDE), MINE, "a dry run");
+    home.mark(&["install", "claude"]).expect(0).silent().prints("before-orion");
+    home.mark(&["check", "claude"]).expect(0).silent();
+    let first = home.read(CLAUDE);
+    assert!(first.contains("// my own") && first.contains("// keep") && first.contains("beep"), "{first}");
+    let mode = std::fs::metadata(home.path(CLAUDE)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    assert_eq!(home.read(".claude/settings.json.before-orion"), MINE, "a copy");
+    home.mark(&["install", "claude"]).expect(0).prints("already");
+    assert_eq!(home.read(CLAUDE), first, "a second install changes nothing");
+    home.mark(&["install", "claude", "--remove", "--dry-run"]).expect(0);
+    assert_eq!(home.read(CLAUDE), first);
+    home.mark(&["install", "claude", "--remove"]).expect(0).silent();
+    assert_eq!(home.read(CLAUDE), MINE);
+    assert_eq!(support::names_in(&home.path(".claude")), ["settings.json"]);
+    home.mark(&["install", "claude", "--remove"]).expect(0).prints("no hook of orion-mark");
+
+    // A hook of an older version is replaced, and one that is gone comes back.
+    let old = "{\"hooks\":{\"SessionStart\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"orion-mark busy\"}]}]}}";
+    home.write(CLAUDE, old);
+    home.mark(&["check", "claude"]).expect(78).says("'SessionStart says busy' is out of date");
+    home.mark(&["install", "claude"]).expect(0);
+    home.mark(&["check", "claude"]).expect(0);
+    assert_eq!(home.read(CLAUDE).matches("orion-mark busy").count(), 4);
+
+    // Where there was no file, there is none afterwards.
+    std::fs::remove_dir_all(home.path(".claude")).unwrap();
+    home.mark(&["install", "claude"]).expect(0);
+    let json: serde_json::Value = serde_json::from_str(&home.read(CLAUDE)).unwrap();
+    assert_eq!(json["hooks"]["Stop"][0]["hooks"][0]["command"], "orion-mark idle");
+    assert_eq!(json["hooks"]["StopFailure"][0]["hooks"][0]["timeout"], 10);
+    home.mark(&["install", "claude", "--remove"]).expect(0);
+    assert!(!home.path(CLAUDE).exists());
+}
+
+#[test]
+fn settings_that_cannot_be_changed_safely_stay_as_they_are() {
+    let home = Home::new("claude", "2.1.332 (Claude Code)");
+    for bad in ["{", "[]", "{\"hooks\":[]}", "{\"hooks\":{\"Stop\":{}}}", "{\"hooks\":{},\"hooks\":{}}"] {
+        home.write(CLAUDE, bad);
+        for args in [&["install", "claude"][..], &["install", "claude", "--remove"]] {
+            let done = home.mark(args);
+            if done.code != 0 {
+                done.expect(78).one_line().says("stays as it is");
+            }
+            assert_eq!(home.read(CLAUDE), bad);
+        }
+        assert_eq!(support::names_in(&home.path(".claude")), ["settings.json"], "{bad}");
+    }
+    std::fs::write(home.path(CLAUDE), b"{\"a\":\"\xff\"}").unwrap();
+    home.mark(&["install", "claude"]).expect(78).says("not UTF-8");
+    // A link is somebody's decision where the file is: it is named, not replaced.
+    home.write("dotfiles/claude.json", "{}\n");
+    std::fs::remove_file(home.path(CLAUDE)).unwrap();
+    std::os::unix::fs::symlink(home.path("dotfiles/claude.json"), home.path(CLAUDE)).unwrap();
+    let target = home.path("dotfiles/claude.json").display().to_string();
+    home.mark(&["install", "claude"]).expect(73).one_line().says(&format!("--file {target}"));
+    assert_eq!(home.read("dotfiles/claude.json"), "{}\n");
+    home.mark(&["install", "claude", "--file", &target]).expect(0);
+    home.mark(&["check", "claude", "--file", &target]).expect(0);
+    assert!(std::fs::symlink_metadata(home.path(CLAUDE)).unwrap().is_symlink());
+
+    home.mark(&["install", "nobody"]).expect(69).one_line().says("known here: aider, claude, codex");
+    home.mark(&["install"]).expect(64).one_line();
+    home.mark(&["install", "claude", "--project", "--file", "x"]).expect(64);
+    home.mark(&["install", "codex", "--project"]).expect(78).says("reads no hooks from a project");
+    if !needs_root() || !needs_unshare(&["-m"]) {
+        return;
+    }
+    // A directory that takes no writes.
+    home.write("ro/settings.json", MINE);
+    let script = format!(
+        "mount --bind {0} {0} && mount -o remount,bind,ro {0} && {1} install claude --file {0}/settings.json",
+        home.path("ro").display(),
+        bin("orion-mark").display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).env("HOME", home.path(""));
+    run(&mut command).expect(73).one_line().says("nothing was changed");
+    assert_eq!(home.read("ro/settings.json"), MINE);
+}
+
+#[test]
+fn codex_gets_its_hooks_in_toml_and_old_versions_only_what_they_know() {
+    let home = Home::new("codex", "codex-cli 0.171.0");
+    let mine = "model = \"x\" # mine\n\n[[hooks.Stop]]\nhooks = [{ type = \"command\", command = \"beep\" }]\n\n[tui]\nx = 1\n";
+    home.write(".codex/config.toml", mine);
+    home.mark(&["install", "codex"]).expect(0).prints("still to do: start codex once");
+    home.mark(&["check", "codex"]).expect(0);
+    let after = home.read(".codex/config.toml");
+    assert!(after.contains("# mine") && after.contains("beep") && after.contains("[tui]"), "{after}");
+    // Codex itself writes what it was told to trust.
+    home.write(
+        ".codex/config.toml",
+        &format!("{after}\n[hooks.state.\"a:b\"]\ntrusted_hash = \"sha256:1\"\n"),
+    );
+    home.mark(&["check", "codex"]).expect(0);
+    home.mark(&["install", "codex", "--remove"]).expect(0);
+    let left = home.read(".codex/config.toml");
+    assert!(left.contains("beep") && left.contains("trusted_hash") && !left.contains("orion-mark"), "{left}");
+
+    let home = Home::new("claude", "1.0.60 (Claude Code)");
+    home.mark(&["install", "claude"]).expect(0);
+    home.mark(&["check", "claude"]).expect(0);
+    let text = home.read(CLAUDE);
+    assert!(text.contains("UserPromptSubmit") && !text.contains("StopFailure"), "{text}");
+    write_program(&home.tool.path("bin/claude"), "#!/bin/sh\necho '2.1.332 (Claude Code)'\n");
+    home.mark(&["check", "claude"])
+        .expect(78)
+        .says("(version 2.1.332)")
+        .says("'StopFailure says idle' is missing");
+}
+
+#[test]
+fn extensions_are_files_of_their_own_and_a_strangers_file_stays() {
+    let home = Home::new("pi", "0.73.1");
+    let file = ".pi/agent/extensions/orion-mark.ts";
+    home.mark(&["check", "pi"]).expect(78).says("is missing");
+    home.mark(&["install", "pi"]).expect(0);
+    home.mark(&["check", "pi"]).expect(0);
+    home.write(file, &home.read(file).replace("6000", "5000"));
+    home.mark(&["check", "pi"]).expect(78).says("another version");
+    home.mark(&["install", "pi"]).expect(0);
+    home.mark(&["install", "pi"]).expect(0).prints("already");
+    home.mark(&["install", "pi", "--remove"]).expect(0);
+    assert!(!home.path(file).exists());
+    home.write(file, "// mine\n");
+    home.mark(&["install", "pi"]).expect(78).says("orion-mark did not make it");
+    home.mark(&["install", "pi", "--remove"]).expect(78);
+    assert_eq!(home.read(file), "// mine\n");
+
+    home.mark(&["install", "opencode", "--project"]).expect(0);
+    assert!(home.tool.path("project/.opencode/plugin/orion-mark.js").is_file());
+    home.mark(&["check", "opencode"]).expect(0).prints(".opencode/plugin/orion-mark.js");
+    home.mark(&["install", "aider"]).expect(0).prints("export AIDER_NOTIFICATIONS_COMMAND='orion-mark idle'");
+    home.mark(&["check", "aider"]).expect(78).says("orion-fire sets it");
+}
+
+#[test]
+fn a_person_can_add_an_agent() {
+    let home = Home::new("mine", "mine 3.4.5");
+    home.mark(&["profile", "mine"]).expect(69);
+    let profile = "title = \"My agent\"\ncommands = [\"mine\"]\nresidents = [\"mine-mcp\"]\nenv_drop = [\"MINE\"]\n\
+        [hooks]\nform = \"json\"\nfolder = \".mine\"\nfile = \"conf.json\"\n\
+        events = [{ on = \"end\", mark = \"idle\", since = \"3.0\" }, { on = \"new\", mark = \"busy\", since = \"4.0\" }]\n";
+    home.write(".config/orion/agents/mine.toml", profile);
+    home.mark(&["install", "/opt/bin/mine"]).expect(0);
+    let text = home.read(".mine/conf.json");
+    assert!(text.contains("orion-mark idle") && !text.contains("\"new\""), "{text}");
+    let shown = home.mark(&["profile", "mine"]).expect(0).stdout;
+    for line in ["name mine", "title My agent", "hooks complete", "resident mine-mcp", "env-drop MINE"] {
+        assert!(shown.lines().any(|one| one == line), "{line}: {shown}");
+    }
+    let json = home.mark(&["profile", "--json"]).expect(0).json();
+    let names: Vec<&str> =
+        json["agents"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["aider", "claude", "codex", "gemini", "mine", "opencode", "pi"]);
+    home.write(".config/orion/agents/mine.toml", "commands = 7\n");
+    home.mark(&["profile", "mine"]).expect(78).one_line().says("commands is not a list");
+    // A hook goes on without it.
+    let mut command = home.command(&["idle"]);
+    run(command.env_remove("TMUX").env_remove("TMUX_PANE")).expect(0).silent();
+}
+
+/// The extension for pi and the plugin for opencode, played without their hosts.
+#[test]
+fn the_extensions_mark_every_turn() {
+    // Not on the list of what the tests need: where node is, they are run.
+    if Command::new("node").arg("--version").output().is_err() {
+        return;
+    }
+    let tool = Tool::new();
+    std::fs::create_dir_all(tool.path("bin")).unwrap();
+    write_program(&tool.path("bin/orion-mark"), "#!/bin/sh\necho \"$*\" >>\"$MARKS\"\n");
+    let source = |name: &str| {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/agents").join(name))
+            .unwrap()
+    };
+    let play = |name: &str, text: &str| {
+        let (module, marks) = (tool.path(&format!("{name}.mjs")), tool.path(&format!("{name}.marks")));
+        std::fs::write(&module, text).unwrap();
+        let mut command = tool.command("node");
+        command.arg(&module).env("MARKS", &marks);
+        command.env("PATH", format!("{}:{}", tool.path("bin").display(), std::env::var("PATH").unwrap()));
+        run(&mut command).expect(0).silent();
+        std::fs::read_to_string(&marks).unwrap().lines().collect::<Vec<_>>().join(" ")
+    };
+    let pi = source("pi-orion-mark.ts");
+    for (event, state) in
+        [("agent_start", "busy"), ("turn_start", "busy"), ("tool_call", "busy"), ("agent_end", "idle")]
+    {
+        assert!(
+            pi.contains(&format!("pi.on(\"{event}\", () => mark(\"{state}\"))")),
+            "{event} marks {state}"
+        );
+    }
+    let pi = pi
+        .replace("(state: string)", "(state)")
+        .replace("(pi: { on(event: string, handler: () => void): void })", "(pi)");
+    let pi = format!(
+        "{pi}\nimport(import.meta.url).then((own) => own.default({{ on: (event, handler) => handler() }}));\n"
+    );
+    let marks = play("pi", &pi);
+    assert!(marks.contains("busy busy busy busy idle"), "{marks}");
+    let opencode = format!(
+        "{}\nconst hooks = await OrionMark({{}});\nawait hooks[\"chat.message\"]();\n\
+         await hooks[\"tool.execute.before\"]();\nconst say = (type, properties) => hooks.event({{ event: {{ type, properties }} }});\n\
+         await say(\"permission.asked\", {{}});\nawait say(\"permission.replied\", {{}});\n\
+         await say(\"session.created\", {{ info: {{ id: \"child\", parentID: \"main\" }} }});\n\
+         await say(\"session.idle\", {{ sessionID: \"child\" }});\nawait say(\"session.idle\", {{ sessionID: \"main\" }});\n",
+        source("opencode-orion-mark.js")
+    );
+    assert_eq!(play("opencode", &opencode), "ready busy busy question busy idle");
+}
