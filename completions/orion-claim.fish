@@ -26,9 +26,9 @@ function __orion_claim_at
             continue
         end
         switch "$sub:$word"
-            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:status none:reconcile none:watch none:free
+            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:where none:status none:reconcile none:watch none:free
                 set sub $word
-            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--kill-after' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--kill-after' 'free:--host'
+            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--kill-after' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'where:--pulse' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--kill-after' 'free:--host'
                 set skip 1
             case '*:-*'
             case '*'
@@ -64,6 +64,7 @@ complete -c orion-claim -n '__orion_claim_at none 0' -a stage -d 'Say which acto
 complete -c orion-claim -n '__orion_claim_at none 0' -a verify -d 'Is the ticket still mine? The line before pushing or writing to it'
 complete -c orion-claim -n '__orion_claim_at none 0' -a release -d 'Hand a ticket over'
 complete -c orion-claim -n '__orion_claim_at none 0' -a list -d 'Tickets in the queue and in flight'
+complete -c orion-claim -n '__orion_claim_at none 0' -a where -d 'The directory of this machines claims; with --pulse, a tickets pulse file'
 complete -c orion-claim -n '__orion_claim_at none 0' -a status -d 'Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)'
 complete -c orion-claim -n '__orion_claim_at none 0' -a reconcile -d 'One pass over everything in flight: heal what a dead run left'
 complete -c orion-claim -n '__orion_claim_at none 0' -a watch -d 'Passes until stopped: reconcile, claim, fire'
@@ -84,12 +85,15 @@ complete -c orion-claim -n '__orion_claim_at init' -l check -d 'Only report'
 complete -c orion-claim -n '__orion_claim_at acquire' -l owner -x -a '(__fish_complete_pids)' -d 'The owner: a caller of this command, by pid ($$) or by unique name'
 complete -c orion-claim -n '__orion_claim_at acquire' -l for -x -a '(__fish_complete_pids)' -d 'The owner: any process of this user'
 complete -c orion-claim -n '__orion_claim_at acquire' -l short-lived -d 'Allow a one-shot shell (sh -c) as the owner'
+complete -c orion-claim -n '__orion_claim_at acquire' -l pulse-stdin -d 'Standard input is KEYs pulse file: whatever has it open keeps the claim'
 complete -c orion-claim -n '__orion_claim_at acquire' -l print-token -d 'Print the token'
 complete -c orion-claim -n '__orion_claim_at acquire' -l branch -x -d 'The branch of this work, for whoever must resume it'
 complete -c orion-claim -n '__orion_claim_at acquire' -l worktree -x -a '(__fish_complete_directories)' -d 'The working directory of this work, for whoever must resume it'
 complete -c orion-claim -n '__orion_claim_at run' -l stage -x -d 'The actor that begins, for the stage label'
 complete -c orion-claim -n '__orion_claim_at run' -l on-success -x -a 'ready ci-wait' -d 'Where exit status 0 leads (default: ready)'
-complete -c orion-claim -n '__orion_claim_at run' -l kill-after -x -d 'After a signal to us, KILL the command when it has not ended by then'
+complete -c orion-claim -n '__orion_claim_at run' -l max-run -x -d 'End the command and everything it started after that time (TERM); leads to failed'
+complete -c orion-claim -n '__orion_claim_at run' -l kill-after -x -d 'KILL what has not ended that long after a signal to us, or after --max-run'
+complete -c orion-claim -n '__orion_claim_at run' -l owner-only -d 'Hand over when the command has ended, whatever it leaves running (a daemon)'
 complete -c orion-claim -n '__orion_claim_at run' -l branch -x -d 'The branch of this work, for whoever must resume it'
 complete -c orion-claim -n '__orion_claim_at run' -l worktree -x -a '(__fish_complete_directories)' -d 'The working directory of this work, for whoever must resume it'
 complete -c orion-claim -n '__orion_claim_at run 1' -a '(__fish_complete_command)'
@@ -106,12 +110,15 @@ complete -c orion-claim -n '__orion_claim_at verify' -l owner -x -a '(__fish_com
 complete -c orion-claim -n '__orion_claim_at release' -l to -x -a 'ready ci-wait queue failed' -d 'Where the ticket goes'
 complete -c orion-claim -n '__orion_claim_at release' -l token -x -d 'The token that acquire printed'
 complete -c orion-claim -n '__orion_claim_at release' -l owner -x -a '(__fish_complete_pids)' -d 'The owners pid ($$), a caller of this command'
+complete -c orion-claim -n '__orion_claim_at where' -l pulse -x -d 'Make KEYs pulse file and print only its path, for exec {P}<PATH and --pulse-stdin'
 complete -c orion-claim -n '__orion_claim_at reconcile' -l dry-run -d 'Only say what would be done'
 complete -c orion-claim -n '__orion_claim_at watch' -l every -x -d 'Time between two passes (default 60s)'
 complete -c orion-claim -n '__orion_claim_at watch' -l max -x -d 'Tickets at a time (default 1)'
 complete -c orion-claim -n '__orion_claim_at watch' -l stage -x -d 'The actor that begins, for the stage label'
 complete -c orion-claim -n '__orion_claim_at watch' -l on-success -x -a 'ready ci-wait' -d 'Where exit status 0 leads (default: ready)'
-complete -c orion-claim -n '__orion_claim_at watch' -l kill-after -x -d 'After the second signal to us, KILL a command when it has not ended by then'
+complete -c orion-claim -n '__orion_claim_at watch' -l max-run -x -d 'End a command and everything it started after that time (TERM); leads to failed'
+complete -c orion-claim -n '__orion_claim_at watch' -l kill-after -x -d 'KILL what has not ended that long after the second signal to us, or after --max-run'
+complete -c orion-claim -n '__orion_claim_at watch' -l owner-only -d 'Hand over when the command has ended, whatever it leaves running (a daemon)'
 complete -c orion-claim -n '__orion_claim_at watch 0' -a '(__fish_complete_command)'
 complete -c orion-claim -n '__orion_claim_at watch 1-' -F
 complete -c orion-claim -n '__orion_claim_at free' -l host -x -d 'The machine that the tickets host label names'

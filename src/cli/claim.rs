@@ -1,6 +1,6 @@
 //! What can be typed to `orion-claim`.
 
-use super::shared::ShimArgs;
+use super::shared::{ShimArgs, positive};
 use super::{GLOBAL, HELP, duration};
 use crate::exit::{Exit, table};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -102,6 +102,8 @@ pub(crate) enum ClaimCommand {
     Release(ClaimRelease),
     /// Tickets in the queue and in flight
     List,
+    /// The directory of this machine's claims; with --pulse, a ticket's pulse file
+    Where(ClaimWhere),
     /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
     Status(KeyArg),
     /// One pass over everything in flight: heal what a dead run left
@@ -131,6 +133,14 @@ pub(crate) struct ClaimInit {
     pub(crate) check: bool,
 }
 
+/// `where`
+#[derive(Args, Debug)]
+pub(crate) struct ClaimWhere {
+    /// Make KEY's pulse file and print only its path, for exec {P}<PATH and --pulse-stdin
+    #[arg(long, value_name = "KEY")]
+    pub(crate) pulse: Option<OsString>,
+}
+
 /// Where the work on a ticket is.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClaimWork {
@@ -154,6 +164,9 @@ pub(crate) struct ClaimAcquire {
     /// Allow a one-shot shell (sh -c) as the owner
     #[arg(long)]
     pub(crate) short_lived: bool,
+    /// Standard input is KEY's pulse file: whatever has it open keeps the claim
+    #[arg(long)]
+    pub(crate) pulse_stdin: bool,
     /// Print the token
     #[arg(long)]
     pub(crate) print_token: bool,
@@ -180,9 +193,15 @@ pub(crate) struct ClaimRun {
     /// Where exit status 0 leads (default: ready)
     #[arg(long, value_name = "WHERE")]
     pub(crate) on_success: Option<Success>,
-    /// After a signal to us, KILL the command when it has not ended by then
+    /// End the command and everything it started after that time (TERM); leads to failed
+    #[arg(long, value_name = "DUR", value_parser = positive)]
+    pub(crate) max_run: Option<Duration>,
+    /// KILL what has not ended that long after a signal to us, or after --max-run
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
+    /// Hand over when the command has ended, whatever it leaves running (a daemon)
+    #[arg(long)]
+    pub(crate) owner_only: bool,
     #[command(flatten)]
     pub(crate) work: ClaimWork,
     /// The ticket
@@ -291,9 +310,15 @@ pub(crate) struct ClaimWatch {
     /// Where exit status 0 leads (default: ready)
     #[arg(long, value_name = "WHERE")]
     pub(crate) on_success: Option<Success>,
-    /// After the second signal to us, KILL a command when it has not ended by then
+    /// End a command and everything it started after that time (TERM); leads to failed
+    #[arg(long, value_name = "DUR", value_parser = positive)]
+    pub(crate) max_run: Option<Duration>,
+    /// KILL what has not ended that long after the second signal to us, or after --max-run
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
+    /// Hand over when the command has ended, whatever it leaves running (a daemon)
+    #[arg(long)]
+    pub(crate) owner_only: bool,
     /// The command; the ticket's key is in ORION_TICKET
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,

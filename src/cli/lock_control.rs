@@ -2,7 +2,7 @@
 //! the subcommands that keep, prolong or end it.
 
 use super::duration;
-use super::shared::{BusyNotZero, Wait};
+use super::shared::{BusyNotZero, Wait, positive};
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -19,13 +19,6 @@ pub(crate) struct TreeLimits {
     /// Kill what is still there that long after the TERM of --max-run
     #[arg(long, value_name = "DUR", value_parser = duration, requires = "max_run")]
     pub(crate) kill_after: Option<Duration>,
-}
-
-fn positive(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("0 would end it at once".to_owned()),
-        duration => Ok(duration),
-    }
 }
 
 /// `tick`

@@ -36,6 +36,17 @@ pub(crate) fn patience(text: &str) -> Result<Patience, String> {
     if text == "forever" { Ok(Patience::Forever) } else { duration(text).map(Patience::For) }
 }
 
+/// A clap value parser for the time after which a run is ended.
+///
+/// # Errors
+/// What is accepted.
+pub(crate) fn positive(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("0 would end it at once".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
 /// Where the 75 goes, for a tool whose skip may be a success.
 #[derive(Args, Debug)]
 pub(crate) struct Busy {

@@ -61,6 +61,33 @@ pub(crate) struct Handing {
     pub(crate) to: Goal,
     /// RFC 3339, UTC.
     pub(crate) at: String,
+    /// By `release`: the owner may live on, and the ticket waits only for others that work on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) released: bool,
+    /// The command died of a signal: it counts as a death.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) died: bool,
+}
+
+impl Handing {
+    /// The word for `ended` once it is carried out.
+    pub(crate) fn ended(&self) -> &'static str {
+        if self.died { DIED } else { self.to.as_str() }
+    }
+}
+
+/// How the command of a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CommandResult {
+    /// As a shell reports it: 128 + N for signal N.
+    pub(crate) status: u8,
+    /// The signal it died of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<i32>,
+    /// How long it ran, milliseconds.
+    pub(crate) ran_ms: u64,
+    /// RFC 3339, UTC.
+    pub(crate) at: String,
 }
 
 /// Deaths of a ticket's holders in a row, within one boot.
@@ -119,6 +146,9 @@ pub(crate) struct Attrs {
     pub(crate) worktree: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) handing: Option<Handing>,
+    /// How its command ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<CommandResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deaths: Option<Deaths>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,7 +219,7 @@ impl Attrs {
             // One that was lost did nothing: what it inherited goes on.
             map.extend(self.deaths.as_ref().map(|deaths| ("deaths".to_owned(), json!(deaths))));
         }
-        let worked = ended == DIED || ended == FREED || ended == Goal::Queue.as_str();
+        let worked = [DIED, FREED, Goal::Queue.as_str(), Goal::Failed.as_str()].contains(&ended);
         let resume = if worked && (self.branch.is_some() || self.worktree.is_some()) {
             Some(Resume { branch: self.branch.clone(), worktree: self.worktree.clone(), token })
         } else if worked || ended == LOST {
@@ -249,6 +279,11 @@ mod tests {
         assert_eq!(ended(DIED, Some("b")), (some("b"), true));
         assert_eq!(ended(DIED, None), (some("older"), true), "it did not say where it worked");
         assert_eq!(ended("queue", Some("b")), (some("b"), false));
+        assert_eq!(
+            ended("failed", Some("b")),
+            (some("b"), false),
+            "a person who queues it again wants to know"
+        );
         assert_eq!(ended(LOST, Some("b")), (some("older"), true), "it did nothing");
         assert_eq!(ended("ready", Some("b")), (None, false));
         assert_eq!(ended(ASIDE, Some("b")), (None, false));

@@ -92,6 +92,11 @@ impl AsFd for SignalQueue {
     }
 }
 
+/// The name of a signal by its number: `SIGKILL`.
+pub(crate) fn name(signal: i32) -> &'static str {
+    Signal::try_from(signal).map_or("of no name", Signal::as_str)
+}
+
 /// Signals a process group led by a child that has not been reaped, which keeps
 /// the number from meaning anybody else. A group that is gone is fine.
 ///

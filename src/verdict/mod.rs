@@ -12,3 +12,4 @@ pub(crate) mod ownership;
 pub(crate) mod reap;
 pub(crate) mod reason;
 pub(crate) mod reconcile;
+pub(crate) mod run_end;

@@ -65,10 +65,45 @@ pub(crate) struct RecordedClaim {
     /// Is the newest working event the one this claim made? (Recorded as its working_label,
     /// or found: the only one since its gate, or signed with its nonce.)
     pub(crate) working_label: WorkingLabel,
-    /// Does its log end with the finished boundary, under its own token?
-    pub(crate) finished: Option<Duration>,
+    /// For how long it has been through with the ticket: by its own decision, or by the
+    /// finished boundary at the end of its log, under its own token.
+    pub(crate) finished: Option<Finished>,
     /// Deaths of this ticket's holders within this boot, before this one.
     pub(crate) deaths: u32,
+}
+
+/// The claim is through with the ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Finished {
+    /// Since when.
+    pub(crate) since: Duration,
+    /// How it said so.
+    pub(crate) said: FinishedBy,
+    /// Does anything but its owner (and the owner's callers) still work on it?
+    pub(crate) others_work: bool,
+}
+
+/// How a claim said that it is through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FinishedBy {
+    /// `release`: it waits for nobody but others that work on the ticket.
+    Release,
+    /// The command of `run` ended; `run` waits for what it left behind.
+    Run,
+    /// The finished boundary in the log of an `acquire`.
+    Boundary,
+}
+
+impl Finished {
+    /// May the ticket be moved although the owner lives?
+    fn under_live_owner(self) -> bool {
+        match self.said {
+            _ if self.others_work => false,
+            FinishedBy::Release => true,
+            FinishedBy::Run => false,
+            FinishedBy::Boundary => self.since >= FINISH_GRACE,
+        }
+    }
 }
 
 /// The claim's state.
@@ -194,7 +229,7 @@ fn closed(claim: &RecordedClaim) -> TicketVerdict {
 /// Open, the working label is on, a claim of ours exists.
 fn working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketVerdict {
     let live = matches!(claim.holder, OwnerState::Live { .. });
-    let finished = claim.finished.is_some_and(|since| !live || since >= FINISH_GRACE);
+    let finished = claim.finished.is_some_and(|finished| !live || finished.under_live_owner());
     // A reading of the events is only worth its request where something would be written.
     let would_write = finished || claim.holder == OwnerState::Dead;
     match claim.working_label {
@@ -224,6 +259,9 @@ fn working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketVerdi
         OwnerState::Live { silent: true } => {
             keep("stuck: alive, promised to tick and fell silent; it is not taken").reported()
         }
+        OwnerState::Live { .. } if claim.finished.is_some_and(|finished| finished.others_work) => {
+            keep("it is handed over when what still works on it has ended")
+        }
         OwnerState::Live { silent: false } => keep("its run goes on"),
         OwnerState::Unknown => keep("whether its run goes on cannot be told").with_free(key),
         OwnerState::Dead if ticket.handed_on => {
@@ -239,7 +277,12 @@ fn working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketVerdi
 
 /// The working label is off, a claim of ours exists.
 fn not_working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketVerdict {
+    // Its `release` was carried out, and something that it should have taken back is still there.
+    let released = claim.finished.is_some_and(|it| it.said == FinishedBy::Release && it.under_live_owner());
     match (claim.state, claim.holder) {
+        (ClaimStep::Held, OwnerState::Live { .. }) if released => {
+            act(Action::SetAside, "it was released; the ticket has moved on")
+        }
         (ClaimStep::Intent { .. } | ClaimStep::Gated { .. }, OwnerState::Live { .. }) => keep("being claimed"),
         (ClaimStep::Closed, OwnerState::Live { .. }) => keep("closed by hand while its run goes on"),
         (ClaimStep::Held, OwnerState::Live { .. }) if ticket.closed => {

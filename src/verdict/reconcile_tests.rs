@@ -16,6 +16,43 @@ fn claim(state: ClaimStep, holder: OwnerState) -> RecordedClaim {
     RecordedClaim { state, holder, working_label: WorkingLabel::Ours, finished: None, deaths: 0 }
 }
 
+fn boundary(seconds: u64) -> Finished {
+    Finished { since: Duration::from_secs(seconds), said: FinishedBy::Boundary, others_work: false }
+}
+
+/// Every way to be through with a ticket.
+const ENDS: [Option<Finished>; 7] = {
+    const fn end(said: FinishedBy, others_work: bool) -> Option<Finished> {
+        Some(Finished { since: FINISH_GRACE, said, others_work })
+    }
+    [
+        None,
+        end(FinishedBy::Release, false),
+        end(FinishedBy::Release, true),
+        end(FinishedBy::Run, false),
+        end(FinishedBy::Run, true),
+        end(FinishedBy::Boundary, false),
+        end(FinishedBy::Boundary, true),
+    ]
+};
+
+#[test]
+fn what_still_works_keeps_a_ticket_that_was_decided_on() {
+    let after = |holder, said, others_work| RecordedClaim {
+        finished: Some(Finished { since: FINISH_GRACE, said, others_work }),
+        ..held(holder)
+    };
+    for said in [FinishedBy::Release, FinishedBy::Run, FinishedBy::Boundary] {
+        assert_eq!(action("w", after(LIVE, said, true)), (Keep, QUIET), "{said:?}");
+        assert_eq!(action("w", after(DEAD, said, false)).0, MoveToReady, "{said:?}");
+    }
+    assert_eq!(action("w", after(LIVE, FinishedBy::Release, false)).0, MoveToReady);
+    assert_eq!(action("w", after(LIVE, FinishedBy::Run, false)), (Keep, QUIET), "it does that itself");
+    assert_eq!(action("h", after(LIVE, FinishedBy::Release, false)).0, SetAside, "moved, and a ref is left");
+    assert_eq!(action("h", after(LIVE, FinishedBy::Release, true)).0, Keep);
+    assert_eq!(action("h", after(LIVE, FinishedBy::Run, false)).0, Keep);
+}
+
 fn held(holder: OwnerState) -> RecordedClaim {
     claim(ClaimStep::Held, holder)
 }
@@ -42,7 +79,7 @@ fn closed_by_hand_ends_everything_and_a_live_run_keeps_its_record() {
     // Its working label, its log and its deaths play no part.
     let odd = RecordedClaim {
         working_label: WorkingLabel::Foreign,
-        finished: Some(Duration::ZERO),
+        finished: Some(boundary(0)),
         deaths: 9,
         ..held(DEAD)
     };
@@ -54,8 +91,7 @@ fn closed_by_hand_ends_everything_and_a_live_run_keeps_its_record() {
 
 #[test]
 fn finished_work_moves_to_ready_when_its_run_will_not_do_it() {
-    let finished =
-        |holder, seconds| RecordedClaim { finished: Some(Duration::from_secs(seconds)), ..held(holder) };
+    let finished = |holder, seconds| RecordedClaim { finished: Some(boundary(seconds)), ..held(holder) };
     assert_eq!(action("w", finished(DEAD, 0)).0, MoveToReady);
     assert_eq!(action("w", finished(UNKNOWN, 0)).0, MoveToReady);
     assert_eq!(action("w", finished(LIVE, 599)), (Keep, QUIET));
@@ -185,7 +221,7 @@ fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
         for state in states {
             for holder in [LIVE, STUCK, DEAD, UNKNOWN] {
                 for working_label in [WorkingLabel::NotRead, WorkingLabel::Ours, WorkingLabel::Foreign] {
-                    for finished in [None, Some(Duration::ZERO), Some(FINISH_GRACE)] {
+                    for finished in ENDS {
                         let claim = RecordedClaim { state, holder, working_label, finished, deaths: 0 };
                         let record = RecordFacts::Here(claim);
                         let judgement = judge(&Facts { key: "K", ticket, record });
@@ -202,10 +238,15 @@ fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
                             assert!(ticket.working && working_label == WorkingLabel::Ours, "{context}");
                         }
                         if judgement.action == MoveToReady {
-                            assert!(finished.is_some(), "{context}");
+                            let live = matches!(holder, OwnerState::Live { .. });
+                            let works =
+                                finished.is_none_or(|it| it.others_work || it.said == FinishedBy::Run);
+                            assert!(finished.is_some() && !(live && works), "{context}");
                         }
                         if matches!(judgement.action, SetAside | DropIntent | Unlock) {
-                            assert_eq!(holder, DEAD, "{context}");
+                            let released =
+                                finished.is_some_and(|it| it.said == FinishedBy::Release && !it.others_work);
+                            assert!(holder == DEAD || (released && !ticket.working), "{context}");
                         }
                         assert!(!judgement.reason.is_empty());
                     }

@@ -5,27 +5,40 @@ use super::win::{ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims};
 use crate::cli::claim::ClaimAcquire;
 use crate::command::owner;
+use crate::command::records::PulsePolicy;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::claim::Goal;
 use crate::model::record::VIA_ACQUIRE;
 use crate::model::ticket::Key;
+use crate::os::pulse::is_pulse_of;
 use crate::report::escape;
 use crate::verdict::ownership::Credential;
 use serde_json::json;
+use std::os::fd::AsFd;
 
 pub(super) fn acquire(call: &ClaimCall, args: &ClaimAcquire) -> Result<Status, Error> {
     let owner = owner::chosen(args.owner.as_deref(), args.for_pid, args.short_lived)?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
+    let stdin = std::io::stdin();
+    let pulse = if args.pulse_stdin {
+        if !is_pulse_of(claims.store.folder(), name.as_str(), &stdin) {
+            return Err(Error::usage("--pulse-stdin: standard input is not the pulse of this ticket")
+                .hint(format!("open it first: exec {{P}}<\"$(orion-claim where --pulse {key})\"")));
+        }
+        PulsePolicy::Descriptor(stdin.as_fd())
+    } else {
+        // No process stays behind that could carry one.
+        PulsePolicy::Nobody
+    };
     let wish = ClaimRequest {
         key: &key,
         name: &name,
         owners: vec![owner],
         via: VIA_ACQUIRE,
         work: &args.work,
-        // No process stays behind that could carry one.
-        pulse: false,
+        pulse,
         stage: None,
     };
     let won = claim(&claims, &wish)?;

@@ -1,11 +1,12 @@
 //! What a reconcile pass knows about one ticket: the tracker's side and ours, as
 //! plain facts for the verdict.
 
-use super::{Claims, attrs};
+use super::deaths::boot;
+use super::{Claims, attrs, workers};
 use crate::command::records::Judged;
 use crate::model::arbiter::Arbiter;
 use crate::model::claim::{Attrs, Phase};
-use crate::model::record::Record;
+use crate::model::record::{Record, VIA_RUN};
 use crate::model::stage;
 use crate::model::ticket::{EventId, Key, Ticket, TicketEvent, newest_labeled};
 use crate::model::time::WallTime;
@@ -14,11 +15,11 @@ use crate::report::escape;
 use crate::tracker::Failure;
 use crate::verdict::arbitrate::{self, Order, Takeoff};
 use crate::verdict::gated::queued_over;
-use crate::verdict::liveness;
+use crate::verdict::liveness::{self, Through};
 use crate::verdict::reconcile::{
-    ClaimStep, Facts, OwnerState, RecordFacts, RecordedClaim, TicketFacts, TicketVerdict, WorkingLabel, judge,
+    ClaimStep, Facts, Finished, FinishedBy, OwnerState, RecordFacts, RecordedClaim, TicketFacts,
+    TicketVerdict, WorkingLabel, judge,
 };
-use std::time::Duration;
 
 /// A ticket, our record of it, and what the verdict says.
 pub(super) struct View {
@@ -67,7 +68,7 @@ pub(super) fn view(
                     state: phase(claims, &attrs, record, ticket, events),
                     holder,
                     working_label: fact,
-                    finished: record.and_then(|record| finished(claims, key, &attrs, record.token)),
+                    finished: record.and_then(|record| finished(claims, key, &attrs, record, state)),
                     deaths: record.map_or(0, |record| attrs.deaths_before(&boot(record), record.token)),
                 })
             }
@@ -75,11 +76,6 @@ pub(super) fn view(
     };
     let judgement = judge(&Facts { key: key.as_str(), ticket: ticket_facts, record: facts });
     Ok(View { judgement, record: record.cloned(), attrs, working_event })
-}
-
-/// The boot that a record was written in.
-pub(super) fn boot(record: &Record) -> String {
-    record.host.boot_id.clone().unwrap_or_default()
 }
 
 /// Was it written for another state directory, or on another machine?
@@ -246,14 +242,34 @@ pub(super) fn own_ref(claims: &Claims, key: &Key, nonce: &str) -> Result<Option<
     Ok((record["nonce"].as_str() == Some(nonce)).then_some(id))
 }
 
-/// For how long it has been through with the ticket: by its own decision, or by the
-/// last event of its log.
-fn finished(claims: &Claims, key: &Key, attrs: &Attrs, token: u64) -> Option<Duration> {
-    let decided = attrs.handing.as_ref().map(|handing| handing.at.clone());
-    let at = decided.or_else(|| {
-        let log = event_file::end(claims.store.folder(), key.as_str());
-        let last = stage::last(&log, key.as_str())?;
-        claims.settings.finished.is(&last, token).then_some(last.at)
-    })?;
-    Some(WallTime::parse(&at).and_then(|at| at.age(clock::wall())).unwrap_or_default())
+/// Is it through with the ticket: by its own decision, or by the last event of its log?
+fn finished(
+    claims: &Claims,
+    key: &Key,
+    attrs: &Attrs,
+    record: &Record,
+    state: &liveness::State,
+) -> Option<Finished> {
+    let (at, said) = match &attrs.handing {
+        Some(handing) => {
+            (handing.at.clone(), if handing.released { FinishedBy::Release } else { FinishedBy::Run })
+        }
+        None => {
+            let log = event_file::end(claims.store.folder(), key.as_str());
+            let last = stage::last(&log, key.as_str())?;
+            let by = if record.via() == Some(VIA_RUN) { FinishedBy::Run } else { FinishedBy::Boundary };
+            (claims.settings.finished.is(&last, record.token).then_some(last.at)?, by)
+        }
+    };
+    let since = WallTime::parse(&at).and_then(|at| at.age(clock::wall())).unwrap_or_default();
+    let others_work = match state {
+        liveness::State::Live(Through::Owner(_)) => {
+            let name = super::name_of(key).ok()?;
+            !workers::besides(claims, &name, record.token, &workers::owners(record)).is_empty()
+        }
+        liveness::State::Live(Through::Descendant) => true,
+        // The pulse was asked before: somebody who carried it would be life.
+        _ => false,
+    };
+    Some(Finished { since, said, others_work })
 }

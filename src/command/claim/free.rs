@@ -2,7 +2,7 @@
 //! can be proved to live is still refused.
 
 use super::hand_over::swap_to;
-use super::{ClaimCall, Claims, attrs, tell};
+use super::{ClaimCall, Claims, attrs, tell, workers};
 use crate::cli::claim::ClaimFree as Args;
 use crate::command::tell as words;
 use crate::error::{Error, Kind};
@@ -10,14 +10,14 @@ use crate::exit::{Exit, Status};
 use crate::model::claim::{FREED, Goal};
 use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket, newest_labeled};
 use crate::report::escape;
-use crate::verdict::liveness::State;
+use crate::verdict::liveness::{State, Through};
 use serde_json::json;
 
 pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let judged = claims.store.look(&name);
-    if let State::Live(holder) = judged.state() {
+    if let State::Live(holder @ Through::Owner(_)) = judged.state() {
         return Err(Error::new(
             Kind::Held,
             words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder)),
@@ -40,8 +40,17 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         )
         .hint("there is nothing to free"));
     }
+    let left = match judged.state() {
+        State::Live(_) => claims.store.carriers(&name, judged.record().map(|record| record.token)).pids,
+        _ => Vec::new(),
+    };
     if !args.yes {
-        return Err(Error::usage(format!("{key} would go back into the queue"))
+        let still = if left.is_empty() {
+            String::new()
+        } else {
+            format!(", although its run left processes that still work: {}", workers::named(&left))
+        };
+        return Err(Error::usage(format!("{key} would go back into the queue{still}"))
             .hint("if you have made sure that nobody works on it, add --yes"));
     }
     let swapped = if only_ref {
@@ -60,6 +69,9 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
             ));
         }
         Swapped::Unconfirmed(why) => return Err(Error::new(Kind::CannotTell, format!("{key}: {why}"))),
+    }
+    if !left.is_empty() {
+        call.report.warn(&format!("{key}: freed while these still run: {}", workers::named(&left)));
     }
     drop_ref(&claims, &key);
     if let Some(record) = judged.record().filter(|record| record.released_at.is_none()) {

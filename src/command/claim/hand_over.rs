@@ -1,57 +1,112 @@
 //! Handing a ticket over: the decision into our record, then one write to the
-//! ticket, which requires that the lock on it is still ours.
+//! ticket, which requires that the lock on it is still ours, then what arbiters need
+//! taken back. The record ends last, so that whatever fails is tried again by each pass.
 
 use super::{Claims, attrs, undo};
+use crate::command::records::RecordChange;
 use crate::error::{Error, Kind};
-use crate::model::claim::{ASIDE, Attrs, Goal, Phase};
+use crate::model::claim::{ASIDE, Attrs, CommandResult, Goal, Handing, Phase};
 use crate::model::name::LockName;
 use crate::model::ticket::{EventId, Expect, Key, Swap, Swapped, Ticket, newest_labeled};
 use crate::os::clock;
 use crate::tracker::Failure;
 use crate::verdict::ownership::Credential;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What became of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Handed {
-    /// The ticket shows it.
-    Done,
+    /// The ticket shows it. Where it is.
+    Done(Goal),
+    /// The ticket shows it, and something of the claim could not be taken back; the next pass tries again.
+    Almost(Goal, String),
     /// The claim was given back before, under this token.
     Before,
     /// The ticket is not ours any more: nothing was written to it. Why.
     NotOurs(String),
 }
 
-/// Hands it over.
+/// A claim whose end is decided.
+pub(super) struct Decided {
+    pub(super) token: u64,
+    pub(super) attrs: Attrs,
+    pub(super) handing: Handing,
+}
+
+/// A decision, made now.
+pub(super) fn now(to: Goal) -> Handing {
+    Handing { to, at: clock::wall().rfc3339(), released: false, died: false }
+}
+
+/// Writes the decision down. One that a `release` made stands; `None`: the claim was given back before.
 ///
 /// # Errors
-/// NOPERM when the record is not the caller's; UNAVAILABLE kinds when the tracker does
-/// not confirm: the decision stands in the record and the next pass carries it out.
-pub(super) fn hand_over(
+/// NOPERM when the record is not the caller's, and what our own files answer.
+pub(super) fn decide(
     claims: &Claims,
-    key: &Key,
     name: &LockName,
-    right: &Credential,
-    goal: Goal,
-) -> Result<Handed, Error> {
-    let decided = json!({"to": goal.as_str(), "at": clock::wall().rfc3339()});
-    let stored = match claims.store.amend(name, right, &[], &[("handing", decided)]) {
+    credential: &Credential,
+    handing: &Handing,
+    result: Option<&CommandResult>,
+) -> Result<Option<Decided>, Error> {
+    let stands = |attrs: &Attrs| attrs.handing.clone().filter(|_| !handing.released);
+    let change = |stored: &crate::model::record::Stored| {
+        let mut map = stored.record.attrs.clone();
+        let handing = stands(&attrs(&stored.record)).unwrap_or_else(|| handing.clone());
+        map.insert("handing".into(), json!(handing));
+        map.extend(result.map(|result| ("result".to_owned(), json!(result))));
+        RecordChange::Write(stored.patched(&[("attrs", Value::Object(map))]))
+    };
+    let stored = match claims.store.change(name, credential, change) {
         Ok(Some(stored)) => stored,
-        Ok(None) => return Ok(Handed::Before),
+        Ok(None) => return Ok(None),
         // A full disk must not keep the ticket from being handed over.
         Err(error) if error.kind() == Kind::CannotCreate => {
             claims.report.warn(&error.to_string());
             let judged = claims.store.look(name);
-            claims.store.owned(name, &judged.found, None, right)?;
+            claims.store.owned(name, &judged.found, None, credential)?;
             match judged.found.stored() {
                 Some(stored) if stored.record.released_at.is_none() => stored.clone(),
-                _ => return Ok(Handed::Before),
+                _ => return Ok(None),
             }
         }
         Err(error) => return Err(error),
     };
-    let token = stored.record.token;
     let attrs = attrs(&stored.record);
+    let handing = stands(&attrs).unwrap_or_else(|| handing.clone());
+    Ok(Some(Decided { token: stored.record.token, attrs, handing }))
+}
+
+/// Decides and carries out at once.
+///
+/// # Errors
+/// As [`decide`] and [`carry_out`].
+pub(super) fn hand_over(
+    claims: &Claims,
+    key: &Key,
+    name: &LockName,
+    credential: &Credential,
+    goal: Goal,
+) -> Result<Handed, Error> {
+    match decide(claims, name, credential, &now(goal), None)? {
+        Some(decided) => carry_out(claims, key, name, &decided),
+        None => Ok(Handed::Before),
+    }
+}
+
+/// Does what was decided.
+///
+/// # Errors
+/// UNAVAILABLE kinds when the tracker does not confirm: the decision stands in the record
+/// and the next pass carries it out.
+pub(super) fn carry_out(
+    claims: &Claims,
+    key: &Key,
+    name: &LockName,
+    decided: &Decided,
+) -> Result<Handed, Error> {
+    let Decided { token, attrs, handing } = decided;
+    let (token, goal) = (*token, handing.to);
     let not_ours = |why: String| {
         claims.close(name, token, ASIDE)?;
         Ok(Handed::NotOurs(why))
@@ -68,7 +123,7 @@ pub(super) fn hand_over(
     let ticket = claims.tracker.ticket(key)?;
     match move_to(claims, key, &ticket, goal, attrs.working_event())? {
         Swapped::Done(_) => {}
-        Swapped::Changed(why) if !is_there(claims, key, goal, &attrs)? => return not_ours(why),
+        Swapped::Changed(why) if !is_there(claims, key, goal, attrs)? => return not_ours(why),
         Swapped::Changed(_) => {}
         Swapped::Unconfirmed(why) => {
             return Err(Error::new(
@@ -78,9 +133,11 @@ pub(super) fn hand_over(
             .hint("it stays claimed; the next reconcile pass hands it over"));
         }
     }
-    give_ref_back(claims, key, &attrs);
-    claims.close(name, token, goal.as_str())?;
-    Ok(Handed::Done)
+    if let Err(failure) = undo::traces(claims, key, attrs, &ticket) {
+        return Ok(Handed::Almost(goal, failure.to_string()));
+    }
+    claims.close(name, token, handing.ended())?;
+    Ok(Handed::Done(goal))
 }
 
 /// As [`swap_to`] with a goal. Where a tracker needs two writes and acknowledged the
@@ -161,12 +218,11 @@ fn is_there(claims: &Claims, key: &Key, goal: Goal, attrs: &Attrs) -> Result<boo
     Ok(newest_labeled(&events, &labels.working).is_some_and(|event| event.id == mark))
 }
 
-/// The ref of a claim that is over, where refs decide. It is said when that fails:
-/// the ticket could not be claimed again.
-pub(super) fn give_ref_back(claims: &Claims, key: &Key, attrs: &Attrs) {
-    if let Err(failure) = undo::give_ref_back(claims, key, &attrs.nonce) {
-        claims
-            .report
-            .warn(&format!("{key}: its git ref is still there: {failure}; orion-claim free removes it"));
-    }
+/// What is said of a ticket that moved while something of its claim could not be taken back.
+pub(super) fn almost(key: &Key, goal: Goal, why: &str) -> String {
+    format!(
+        "{key} is {}, but what decided the claim is not given back yet, so that nobody can claim it again: \
+         {why}; each reconcile pass tries again",
+        goal.as_str()
+    )
 }

@@ -3,6 +3,7 @@
 
 mod acquire;
 mod attempt;
+mod deaths;
 mod facts;
 mod free;
 mod hand_over;
@@ -23,11 +24,14 @@ mod settings_secrets;
 mod shim;
 mod stage;
 mod status;
+mod supervise;
 mod tick;
 mod undo;
 mod verify;
 mod watch;
+mod where_is;
 mod win;
+mod workers;
 
 use super::records::{Judged, Records, Where};
 use crate::cli::claim::{ClaimArgs, ClaimCommand, ClaimShared};
@@ -77,6 +81,7 @@ pub fn main() -> ExitCode {
             ClaimCommand::Verify(verify) => verify::verify(&call, &verify),
             ClaimCommand::Release(release) => release::release(&call, &release),
             ClaimCommand::List => list::list(&call),
+            ClaimCommand::Where(place) => where_is::show(&call, &place),
             ClaimCommand::Status(status) => status::status(&call, &status),
             ClaimCommand::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
             ClaimCommand::Watch(watch) => watch::watch(&call, &watch),

@@ -1,16 +1,16 @@
 //! `release`: hand a ticket over by hand.
 
-use super::hand_over::{Handed, hand_over};
-use super::{ClaimCall, tell};
+use super::hand_over::{self, Handed, almost, carry_out};
+use super::{ClaimCall, tell, workers};
 use crate::cli::claim::{ClaimRelease, To};
 use crate::command::owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::model::claim::Goal;
+use crate::model::claim::{Goal, Handing};
 use serde_json::json;
 
 pub(super) fn release(call: &ClaimCall, args: &ClaimRelease) -> Result<Status, Error> {
-    let right = owner::explicit(args.token, args.owner, "claim")?;
+    let credential = owner::explicit(args.token, args.owner, "claim")?;
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     let goal = match args.to {
@@ -19,8 +19,31 @@ pub(super) fn release(call: &ClaimCall, args: &ClaimRelease) -> Result<Status, E
         To::Queue => Goal::Queue,
         To::Failed => Goal::Failed,
     };
-    match hand_over(&claims, &key, &name, &right, goal)? {
-        Handed::Done => {
+    let handing = Handing { released: true, ..hand_over::now(goal) };
+    let handed = match hand_over::decide(&claims, &name, &credential, &handing, None)? {
+        None => Handed::Before,
+        Some(decided) => {
+            let workers = workers::besides(&claims, &name, decided.token, &[std::process::id()]);
+            if !workers.is_empty() {
+                let who = workers::named(&workers);
+                call.report.warn(&format!(
+                    "{key} goes to {} when what still works on it has ended: {who}",
+                    goal.as_str()
+                ));
+                let told =
+                    json!({"key": key.as_str(), "to": goal.as_str(), "released": true, "waits_for": workers});
+                tell(&call.report, told);
+                return Ok(Exit::Ok.into());
+            }
+            carry_out(&claims, &key, &name, &decided)?
+        }
+    };
+    match handed {
+        Handed::Almost(goal, why) => {
+            call.report.warn(&almost(&key, goal, &why));
+            tell(&call.report, json!({"key": key.as_str(), "to": goal.as_str(), "released": true}));
+        }
+        Handed::Done(goal) => {
             tell(&call.report, json!({"key": key.as_str(), "to": goal.as_str(), "released": true}));
         }
         Handed::Before => {

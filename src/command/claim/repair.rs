@@ -1,12 +1,13 @@
 //! Acting on one ticket as the verdict says: one process at a time on this
 //! machine, with everything read again right before the write.
 
-use super::facts::{View, boot, view};
-use super::hand_over::{give_ref_back, move_to, swap_to};
+use super::deaths;
+use super::facts::{View, view};
+use super::hand_over::{move_to, swap_to};
 use super::undo;
 use super::{Claims, name_of};
 use crate::error::{Error, Kind};
-use crate::model::claim::{ASIDE, DIED, Deaths, Goal, LOST, Phase};
+use crate::model::claim::{ASIDE, DIED, Goal, Handing, LOST, Phase};
 use crate::model::name::LockName;
 use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
 use crate::os::event_file;
@@ -153,30 +154,30 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
             return Ok(outcome(swapped));
         }
         Action::MoveToReady => {
-            let goal = view.attrs.handing.as_ref().map_or(Goal::Ready, |handing| handing.to);
+            let handing = view.attrs.handing.as_ref();
+            let goal = handing.map_or(Goal::Ready, |handing| handing.to);
             let swapped = move_to(claims, key, ticket, goal, view.working_event.clone())?;
-            return settle(claims, key, view, swapped, || end(goal.as_str()));
+            let word = handing.map_or(goal.as_str(), Handing::ended);
+            return settle(claims, key, ticket, view, swapped, || end(word));
         }
         Action::FinishHandOver => swap_to(claims, key, ticket, None, view.working_event.clone())?,
         Action::Requeue | Action::Fail => {
             count_death(claims, name, view)?;
             let goal = if view.judgement.action == Action::Fail { Goal::Failed } else { Goal::Queue };
             let swapped = move_to(claims, key, ticket, goal, view.working_event.clone())?;
-            return settle(claims, key, view, swapped, || end(DIED));
+            return settle(claims, key, ticket, view, swapped, || end(DIED));
         }
         Action::UndoGate => undo::queue_back(claims, key)?,
         Action::DropIntent => {
-            void_marker(claims, key, view)?;
-            give_ref_back(claims, key, &view.attrs);
+            undo::marker(claims, key, &view.attrs)?;
+            undo::give_ref_back(claims, key, &view.attrs.nonce)?;
             end(LOST)?;
             return Ok(Healing::Done);
         }
         Action::SetAside => {
-            if view.attrs.state != Phase::Held {
-                void_marker(claims, key, view)?;
-            }
-            give_ref_back(claims, key, &view.attrs);
-            end(ASIDE)?;
+            undo::marker(claims, key, &view.attrs)?;
+            undo::give_ref_back(claims, key, &view.attrs.nonce)?;
+            end(view.attrs.handing.as_ref().map_or(ASIDE, Handing::ended))?;
             return Ok(Healing::Done);
         }
         Action::SetCorruptAside => {
@@ -185,19 +186,20 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
             return Ok(Healing::Done);
         }
     };
-    settle(claims, key, view, swapped, || end(ASIDE))
+    settle(claims, key, ticket, view, swapped, || end(ASIDE))
 }
 
 /// The record ends once the ticket shows what was to be done.
 fn settle(
     claims: &Claims,
     key: &Key,
+    ticket: &Ticket,
     view: &View,
     swapped: Swapped,
     end: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Healing, Error> {
     if matches!(swapped, Swapped::Done(_)) {
-        give_ref_back(claims, key, &view.attrs);
+        undo::traces(claims, key, &view.attrs, ticket)?;
         end()?;
     }
     Ok(outcome(swapped))
@@ -220,29 +222,12 @@ fn unlock(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Failur
     claims.tracker.swap(key, &Swap { remove, expect, ..Swap::default() })
 }
 
-/// Before the ticket is written, so that a kill in between does not forget it; by
-/// token, so that no death counts twice.
+/// Before the ticket is written, so that a kill in between does not forget it.
 fn count_death(claims: &Claims, name: &LockName, view: &View) -> Result<(), Error> {
     let Some(record) = &view.record else { return Ok(()) };
-    if view.attrs.deaths.as_ref().is_some_and(|deaths| deaths.token == record.token) {
-        return Ok(());
-    }
-    let boot = boot(record);
-    let count = view.attrs.deaths_before(&boot, record.token) + 1;
-    let deaths = Deaths { boot, count, token: record.token };
-    // With the mark, where it was only found: half a write of ours would hide it from the next pass.
-    let mark = view.working_event.as_ref().map(|mark| ("mark", json!(mark.0)));
-    let attrs: Vec<_> = std::iter::once(("deaths", json!(deaths))).chain(mark).collect();
-    claims.store.amend(name, &Credential::Token(record.token), &[], &attrs).map(drop)
-}
-
-/// A marker of a claim that will not be worked on must not lead its round.
-fn void_marker(claims: &Claims, key: &Key, view: &View) -> Result<(), Failure> {
-    use crate::model::arbiter::Arbiter;
-    if view.attrs.arbiter() != Some(Arbiter::CommentOrder) || view.attrs.nonce.is_empty() {
-        return Ok(());
-    }
-    undo::void_markers(claims, key, &view.attrs.nonce)
+    // With the working event, where it was only found: half a write of ours would hide it from the next pass.
+    let found = view.working_event.as_ref().map(|id| ("mark", json!(id.0)));
+    deaths::count(claims, name, record, &view.attrs, found.into_iter().collect()).map(drop)
 }
 
 /// As [`heal`], by the key alone.

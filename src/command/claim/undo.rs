@@ -3,7 +3,9 @@
 //! itself and by the pass that heals after it.
 
 use super::{Claims, facts};
-use crate::model::ticket::{Expect, Key, Swap, Swapped};
+use crate::model::arbiter::Arbiter;
+use crate::model::claim::Attrs;
+use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
 use crate::tracker::Failure;
 use crate::verdict::arbitrate;
 
@@ -32,4 +34,22 @@ pub(super) fn give_ref_back(claims: &Claims, key: &Key, nonce: &str) -> Result<(
         Some(id) => git.delete(key, &id).map(drop),
         None => Ok(()),
     }
+}
+
+/// Takes back what the arbiter of a claim needed, once its ticket has moved: the ref, and
+/// the marker where the ticket never left the queue, so that its round goes on. `before` is
+/// the ticket as it was before it moved.
+pub(super) fn traces(claims: &Claims, key: &Key, attrs: &Attrs, before: &Ticket) -> Result<(), Failure> {
+    if before.has(&claims.settings.labels.queue) {
+        marker(claims, key, attrs)?;
+    }
+    give_ref_back(claims, key, &attrs.nonce)
+}
+
+/// Makes the marker of a claim void, where comments decided.
+pub(super) fn marker(claims: &Claims, key: &Key, attrs: &Attrs) -> Result<(), Failure> {
+    if attrs.arbiter() != Some(Arbiter::CommentOrder) || attrs.nonce.is_empty() {
+        return Ok(());
+    }
+    void_markers(claims, key, &attrs.nonce)
 }

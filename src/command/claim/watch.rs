@@ -235,6 +235,12 @@ impl Watcher<'_> {
         if let Some(after) = self.args.kill_after {
             command.arg("--kill-after").arg(format!("{}ms", after.as_millis()));
         }
+        if let Some(max_run) = self.args.max_run {
+            command.arg("--max-run").arg(format!("{}ms", max_run.as_millis()));
+        }
+        if self.args.owner_only {
+            command.arg("--owner-only");
+        }
         command.arg(key.as_str()).arg("--").args(&self.args.command);
         // A group of its own: Ctrl-C drains us, and does not end them.
         let child = command.process_group(0).stdin(Stdio::null()).spawn()?;

@@ -29,7 +29,7 @@ pub(super) struct ClaimRequest<'a> {
     pub(super) owners: Vec<ProcessIdentity>,
     pub(super) via: &'static str,
     pub(super) work: &'a ClaimWork,
-    pub(super) pulse: bool,
+    pub(super) pulse: PulsePolicy<'a>,
     pub(super) stage: Option<&'a str>,
 }
 
@@ -147,7 +147,7 @@ fn take_record(
         owners: vec![claims.store.me()?],
         note: None,
         attrs: attrs.to_map(),
-        pulse: if wish.pulse { PulsePolicy::Us } else { PulsePolicy::Nobody },
+        pulse: wish.pulse,
     };
     let inherit = |ended: &crate::model::record::Record| self::attrs(ended).inherited(ended.token);
     let terms = AcquireTerms { over_dead: false, inherit: &inherit };

@@ -31,7 +31,7 @@ pub(crate) struct AcquireRequest<'fd> {
 }
 
 /// Who carries the pulse.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum PulsePolicy<'fd> {
     Nobody,
     /// This process and what it becomes or starts.

@@ -220,6 +220,11 @@ impl Records {
         pulse::carriers(&self.folder, name.as_str(), token)
     }
 
+    /// Does anybody carry the pulse of a token?
+    pub(crate) fn pulse(&self, name: &LockName, token: u64) -> PulseFacts {
+        pulse::ask(&self.folder, name.as_str(), Some(token))
+    }
+
     /// Does this process carry the pulse of a token?
     pub(crate) fn carries(&self, name: &LockName, token: u64, pid: u32) -> bool {
         pulse::carries(&self.folder, name.as_str(), token, pid)
