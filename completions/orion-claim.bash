@@ -59,21 +59,21 @@ _orion_claim() {
         esac
     fi
     case $at:$place in
-        '':*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose --print-config -h --help -V --version' ;;
-        init:*) options='--check --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        next:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        acquire:*) options='--owner --for --short-lived --pulse-stdin --print-token --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        run:0) options='--stage --on-success --max-run --kill-after --owner-only --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        tick:*) options='--token --owner --every --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        stage:*) options='--token --owner --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        verify:*) options='--token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        release:*) options='--to --token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        list:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        where:*) options='--pulse --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        status:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        reconcile:*) options='--dry-run --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        watch:0) options='--every --max --stage --on-success --max-run --kill-after --owner-only --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
-        free:*) options='--host --yes --tracker --arbiter --single-machine --ignore-assignee --config --dir --json -q --quiet -v --verbose -h --help' ;;
+        '':*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose --print-config -h --help -V --version' ;;
+        init:*) options='--check --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        next:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        acquire:*) options='--owner --for --short-lived --pulse-stdin --print-token --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        run:0) options='--stage --on-success --max-run --kill-after --owner-only --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        tick:*) options='--token --owner --every --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        stage:*) options='--token --owner --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        verify:*) options='--token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        release:*) options='--to --token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        list:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        where:*) options='--pulse --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        status:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        reconcile:*) options='--dry-run --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        watch:0) options='--every --max --stage --on-success --max-run --kill-after --owner-only --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        free:*) options='--host --yes --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

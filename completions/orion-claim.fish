@@ -76,6 +76,7 @@ complete -c orion-claim -n '__orion_claim_at any' -l ignore-assignee -d 'Offer t
 complete -c orion-claim -n '__orion_claim_at any' -l config -r -F -d 'Settings file, instead of claim.toml in the state directory'
 complete -c orion-claim -n '__orion_claim_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one orion-lock where names'
 complete -c orion-claim -n '__orion_claim_at any' -l json -d 'Print one JSON object'
+complete -c orion-claim -n '__orion_claim_at any' -l utc -d 'Show times in UTC instead of local time'
 complete -c orion-claim -n '__orion_claim_at any' -s q -l quiet -d 'Do not print refusals'
 complete -c orion-claim -n '__orion_claim_at any' -s v -l verbose -d 'Explain each decision'
 complete -c orion-claim -n '__orion_claim_at any' -s h -l help -d 'Print help'

@@ -43,12 +43,12 @@ _orion_lease() {
         esac
     fi
     case $at:$place in
-        '':*) options='--json -q --quiet -v --verbose -h --help -V --version' ;;
-        path:*) options='--json -q --quiet -v --verbose -h --help' ;;
-        run:0) options='-n --nonblock -w --wait -E --busy-code --surface --takeover --kill-after --stuck-after --build-file --revision --exec --json -q --quiet -v --verbose -h --help' ;;
-        probe:*) options='--up --stuck-after --json -q --quiet -v --verbose -h --help' ;;
-        tick:*) options='--json -q --quiet -v --verbose -h --help' ;;
-        takeover:*) options='-w --wait --kill-after --stuck-after --dry-run --json -q --quiet -v --verbose -h --help' ;;
+        '':*) options='--json --utc -q --quiet -v --verbose -h --help -V --version' ;;
+        path:*) options='--json --utc -q --quiet -v --verbose -h --help' ;;
+        run:0) options='-n --nonblock -w --wait -E --busy-code --surface --takeover --kill-after --stuck-after --build-file --revision --exec --json --utc -q --quiet -v --verbose -h --help' ;;
+        probe:*) options='--up --stuck-after --json --utc -q --quiet -v --verbose -h --help' ;;
+        tick:*) options='--json --utc -q --quiet -v --verbose -h --help' ;;
+        takeover:*) options='-w --wait --kill-after --stuck-after --dry-run --json --utc -q --quiet -v --verbose -h --help' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -55,6 +55,7 @@ complete -c orion-lease -n '__orion_lease_at none 0' -a probe -d 'Who serves it 
 complete -c orion-lease -n '__orion_lease_at none 0' -a tick -d 'The work passed here; from the holder or its command only'
 complete -c orion-lease -n '__orion_lease_at none 0' -a takeover -d 'End a stuck holder and leave the role free'
 complete -c orion-lease -n '__orion_lease_at any' -l json -d 'Print one JSON object'
+complete -c orion-lease -n '__orion_lease_at any' -l utc -d 'Show times in UTC instead of local time'
 complete -c orion-lease -n '__orion_lease_at any' -s q -l quiet -d 'Do not print refusals'
 complete -c orion-lease -n '__orion_lease_at any' -s v -l verbose -d 'Explain each decision'
 complete -c orion-lease -n '__orion_lease_at any' -s h -l help -d 'Print help'

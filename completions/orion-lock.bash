@@ -30,7 +30,7 @@ _orion_lock() {
         fi
         case $at:$word in
             :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :where | :doctor) at=$word ;;
-            *:--dir | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--since | where:--pulse)
+            *:--dir | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -61,28 +61,28 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
                 return
                 ;;
-            run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--since)
+            run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event)
                 :
                 return
                 ;;
         esac
     fi
     case $at:$place in
-        '':*) options='--dir --json -q --quiet -v --verbose -h --help -V --version' ;;
-        run:0) options='--dir --json -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note -h --help' ;;
-        acquire:*) options='--dir --json -q --quiet -v --verbose --owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
-        release:*) options='--dir --json -q --quiet -v --verbose --token --owner -h --help' ;;
-        verify:*) options='--dir --json -q --quiet -v --verbose --token --owner --orphan-ok -h --help' ;;
-        tick:*) options='--dir --json -q --quiet -v --verbose --token --owner --every -h --help' ;;
-        status:*) options='--dir --json -q --quiet -v --verbose --user --all-users -h --help' ;;
-        wait:*) options='--dir --json -q --quiet -v --verbose -w --wait -h --help' ;;
-        list:*) options='--dir --json -q --quiet -v --verbose --user --all-users -h --help' ;;
-        hold:*) options='--dir --json -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --note -h --help' ;;
-        stop:*) options='--dir --json -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
-        break:*) options='--dir --json -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
-        log:*) options='--dir --json -q --quiet -v --verbose --user --all-users -n --lines --since -h --help' ;;
-        where:*) options='--dir --json -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
-        doctor:*) options='--dir --json -q --quiet -v --verbose -h --help' ;;
+        '':*) options='--dir --json --utc -q --quiet -v --verbose -h --help -V --version' ;;
+        run:0) options='--dir --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note -h --help' ;;
+        acquire:*) options='--dir --json --utc -q --quiet -v --verbose --owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
+        release:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner -h --help' ;;
+        verify:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner --orphan-ok -h --help' ;;
+        tick:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner --every -h --help' ;;
+        status:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
+        wait:*) options='--dir --json --utc -q --quiet -v --verbose -w --wait -h --help' ;;
+        list:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
+        hold:*) options='--dir --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --note -h --help' ;;
+        stop:*) options='--dir --json --utc -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
+        break:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
+        log:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users -n --lines --at --since --until --event -h --help' ;;
+        where:*) options='--dir --json --utc -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
+        doctor:*) options='--dir --json --utc -q --quiet -v --verbose -h --help' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -25,7 +25,7 @@ function __orion_lock_at
         switch "$sub:$word"
             case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:where none:doctor
                 set sub $word
-            case '*:--dir' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--since' 'where:--pulse'
+            case '*:--dir' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'where:--pulse'
                 set skip 1
             case '*:-*'
             case '*'
@@ -76,6 +76,7 @@ complete -c orion-lock -n '__orion_lock_at none 0' -a where -d 'Which directory,
 complete -c orion-lock -n '__orion_lock_at none 0' -a doctor -d 'Self-test on this host as this user (run it from cron once, too)'
 complete -c orion-lock -n '__orion_lock_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one where names'
 complete -c orion-lock -n '__orion_lock_at any' -l json -d 'Print one JSON object'
+complete -c orion-lock -n '__orion_lock_at any' -l utc -d 'Show times in UTC instead of local time'
 complete -c orion-lock -n '__orion_lock_at any' -s q -l quiet -d 'Do not print refusals'
 complete -c orion-lock -n '__orion_lock_at any' -s v -l verbose -d 'Explain each decision'
 complete -c orion-lock -n '__orion_lock_at any' -s h -l help -d 'Print help'
@@ -140,7 +141,10 @@ complete -c orion-lock -n '__orion_lock_at break 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at log' -l user -x -a '(__fish_complete_users)' -d 'Another users locks'
 complete -c orion-lock -n '__orion_lock_at log' -l all-users -d 'Every users locks'
 complete -c orion-lock -n '__orion_lock_at log' -s n -l lines -x -d 'Only the last N'
-complete -c orion-lock -n '__orion_lock_at log' -l since -x -d 'Only what is younger'
+complete -c orion-lock -n '__orion_lock_at log' -l at -x -d 'Tell the story around that moment: who held it, who was skipped, who came next'
+complete -c orion-lock -n '__orion_lock_at log' -l since -x -d 'Only what happened from then on (90m, 09:45, 2026-11-29, RFC 3339)'
+complete -c orion-lock -n '__orion_lock_at log' -l until -x -d 'Only what happened until then'
+complete -c orion-lock -n '__orion_lock_at log' -l event -x -d 'Only this kind of event: skipped, refused, acquired, ended, … (repeat it)'
 complete -c orion-lock -n '__orion_lock_at log 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-private -d 'Mark the directory as used by one container at a time'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-network -d 'Mark the directory as shared between machines'

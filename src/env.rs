@@ -10,6 +10,8 @@ pub(crate) mod name {
     pub(crate) const HOME: &str = "HOME";
     /// Where a person's settings are, instead of ~/.config.
     pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+    /// The time zone, tzset(3).
+    pub(crate) const TZ: &str = "TZ";
     /// Where commands are looked for.
     pub(crate) const PATH: &str = "PATH";
     /// The state directory, an absolute path.

@@ -64,6 +64,9 @@ pub(crate) struct LeaseShared {
     /// Print one JSON object
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
+    /// Show times in UTC instead of local time
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) utc: bool,
     /// Do not print refusals
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,

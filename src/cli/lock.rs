@@ -2,12 +2,12 @@
 
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
 use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, patience};
-use super::{GLOBAL, HELP, Lazy, duration};
+use super::{GLOBAL, HELP, Lazy, moment};
 use crate::exit::{Exit, table};
+use crate::model::moment::Moment;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,6 +50,9 @@ pub(crate) struct LockShared {
     /// Print one JSON object
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
+    /// Show times in UTC instead of local time
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) utc: bool,
     /// Do not print refusals
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
@@ -253,9 +256,18 @@ pub(crate) struct LockLog {
     /// Only the last N
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
-    /// Only what is younger
-    #[arg(long, value_name = "DUR", value_parser = duration)]
-    pub(crate) since: Option<Duration>,
+    /// Tell the story around that moment: who held it, who was skipped, who came next
+    #[arg(long, value_name = "WHEN", value_parser = moment, conflicts_with_all = ["lines", "since", "until", "event"])]
+    pub(crate) at: Option<Moment>,
+    /// Only what happened from then on (90m, 09:45, 2026-11-29, RFC 3339)
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) since: Option<Moment>,
+    /// Only what happened until then
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) until: Option<Moment>,
+    /// Only this kind of event: skipped, refused, acquired, ended, … (repeat it)
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Vec<String>,
     /// Name of the lock; without it, all of them
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<OsString>,

@@ -16,6 +16,7 @@ pub(crate) mod shared;
 
 use crate::error::Error;
 use crate::model::duration;
+use crate::model::moment::{self, Moment};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::ffi::OsString;
@@ -127,6 +128,14 @@ impl<T: FromArgMatches> FromArgMatches for Lazy<T> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.0.update_from_arg_matches(matches)
     }
+}
+
+/// A clap value parser for moments.
+///
+/// # Errors
+/// What is accepted.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    moment::parse(text)
 }
 
 /// A clap value parser for durations.

@@ -5,6 +5,7 @@ pub(crate) mod exec;
 pub(crate) mod failopen;
 pub(crate) mod frame;
 pub(crate) mod lease;
+pub(crate) mod local_time;
 pub(crate) mod lock;
 pub(crate) mod mark;
 pub(crate) mod owner;

@@ -1,5 +1,6 @@
 //! What people are told about a holder: one line for 3 am, and the object for `--json`.
 
+use super::local_time;
 use super::records::{Judged, Records};
 use crate::error::{Error, Kind};
 use crate::exit::Exit;
@@ -21,12 +22,12 @@ pub(crate) fn process(owner: &ProcessIdentity) -> String {
     format!("pid {} ({}, uid {})", owner.pid, escape(owner.comm.as_bytes(), SHOWN), owner.uid)
 }
 
-/// ` since 2026-11-29 09:12:04 UTC, 14m`, or that the clock moved.
+/// ` since 2026-11-29 09:12:04 CET, 14m`, or that the clock moved.
 fn since(record: &Record) -> String {
     let Some(since) = record.since() else { return String::new() };
     match since.age(clock::wall()) {
-        Some(age) => format!(" since {}, {}", since.show(), duration::show(age)),
-        None => format!(" since {} (in the future: the clock moved)", since.show()),
+        Some(age) => format!(" since {}, {}", local_time::show(since), duration::show(age)),
+        None => format!(" since {} (in the future: the clock moved)", local_time::show(since)),
     }
 }
 

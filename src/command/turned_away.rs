@@ -1,5 +1,6 @@
 //! Counting who was turned away, and naming a holder that makes us skip again and again.
 
+use super::local_time;
 use super::records::{Judged, Records, event_of};
 use crate::model::event::{Event, is_milestone};
 use crate::model::name::LockName;
@@ -26,7 +27,7 @@ pub(crate) fn count(
     let Some(turned) = store.log_turned_away(name, &event) else { return };
     if is_milestone(turned.in_a_row) {
         let since = WallTime::parse(&turned.since)
-            .map_or_else(|| escape(turned.since.as_bytes(), 40), WallTime::show);
+            .map_or_else(|| escape(turned.since.as_bytes(), 40), local_time::show);
         report.warn(&again(name, judged, turned.in_a_row, &since));
     }
 }

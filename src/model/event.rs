@@ -2,12 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Every word that [`Event::event`] may be.
+pub(crate) const WORDS: [&str; 12] = [
+    "acquired",
+    "released",
+    "ended",
+    "reclaimed",
+    "refused",
+    "skipped",
+    "misconfigured",
+    "unguarded",
+    "stopped",
+    "broken",
+    "set-aside",
+    "closed",
+];
+
 /// What a line of the log says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Event {
     /// RFC 3339, UTC. For a count: the first time.
     pub(crate) at: String,
-    /// `acquired, released, ended, reclaimed, refused, skipped, misconfigured, unguarded, stopped, broken, set-aside`.
+    /// One of [`WORDS`].
     pub(crate) event: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) name: String,

@@ -14,6 +14,7 @@ pub(crate) mod labels;
 pub(crate) mod lease;
 pub(crate) mod mark;
 pub(crate) mod marker;
+pub(crate) mod moment;
 pub(crate) mod name;
 pub(crate) mod observation;
 pub(crate) mod place;

@@ -18,12 +18,6 @@ impl WallTime {
         humantime::format_rfc3339_millis(self.system()).to_string()
     }
 
-    /// For people: `2026-11-29 09:12:04 UTC`.
-    pub(crate) fn show(self) -> String {
-        let text = humantime::format_rfc3339_seconds(self.system()).to_string();
-        text.replace('T', " ").replace('Z', " UTC")
-    }
-
     /// Reads RFC 3339 in UTC; anything else is `None`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         humantime::parse_rfc3339(text).ok().map(Self::of)
@@ -53,7 +47,6 @@ mod tests {
     fn a_time_survives_text() {
         let time = WallTime(1_796_029_924_113);
         assert_eq!(time.rfc3339(), "2026-11-30T09:12:04.113Z");
-        assert_eq!(time.show(), "2026-11-30 09:12:04 UTC");
         assert_eq!(WallTime::parse(&time.rfc3339()), Some(time));
         assert_eq!(WallTime::parse("yesterday"), None);
     }

@@ -35,3 +35,4 @@ pub(crate) mod store;
 pub(crate) mod terminal;
 pub(crate) mod tree;
 pub(crate) mod waiting_line;
+pub(crate) mod zone;

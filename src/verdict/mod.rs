@@ -13,3 +13,4 @@ pub(crate) mod reap;
 pub(crate) mod reason;
 pub(crate) mod reconcile;
 pub(crate) mod run_end;
+pub(crate) mod story;

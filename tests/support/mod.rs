@@ -224,7 +224,7 @@ impl Tool {
                 command.env_remove(&name);
             }
         }
-        command.env("ORION_DIR", self.dir()).env("LC_ALL", "C").env_remove("SUDO_USER");
+        command.env("ORION_DIR", self.dir()).env("LC_ALL", "C").env("TZ", "UTC").env_remove("SUDO_USER");
         command.env("OL", bin("orion-lock")).env("OP", bin("orion-precheck"));
         command.stdin(Stdio::null());
         command

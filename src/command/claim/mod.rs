@@ -35,6 +35,7 @@ mod workers;
 
 use super::records::{Judged, Records, Where};
 use crate::cli::claim::{ClaimArgs, ClaimCommand, ClaimShared};
+use crate::command::local_time;
 use crate::error::{Error, Kind};
 use crate::model::address::Address;
 use crate::model::arbiter::Arbiter;
@@ -64,6 +65,9 @@ pub fn main() -> ExitCode {
         report.quiet = arguments.shared.quiet;
         report.verbose = arguments.shared.verbose;
         report.json = arguments.shared.json;
+        if arguments.shared.utc {
+            local_time::use_utc();
+        }
         let call = ClaimCall { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
         let Some(command) = arguments.command else {
             if arguments.print_config {

@@ -8,6 +8,7 @@ mod supervise;
 mod takeover;
 
 use crate::cli::lease::{LeaseArgs, LeaseCommand, LeaseStore};
+use crate::command::local_time;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::lease::{observe, ticking};
@@ -24,6 +25,9 @@ pub fn main() -> ExitCode {
         report.quiet = arguments.shared.quiet;
         report.verbose = arguments.shared.verbose;
         report.json = arguments.shared.json;
+        if arguments.shared.utc {
+            local_time::use_utc();
+        }
         match arguments.command {
             LeaseCommand::Path(store) => path(&store, report),
             LeaseCommand::Run(run) => run::run(run, report),

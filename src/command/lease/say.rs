@@ -1,5 +1,6 @@
 //! What people are told about a holder: one line for 3 am, and the object for `--json`.
 
+use crate::command::local_time;
 use crate::lease::observe::{LeaseObservation, show};
 use crate::lease::{Holder, STUCK_AFTER, Silence};
 use crate::model::duration;
@@ -46,8 +47,8 @@ impl<'a> HolderReport<'a> {
     fn since(&self) -> String {
         let Some(since) = self.holder.acquired_at.map(WallTime::of) else { return String::new() };
         match since.age(clock::wall()) {
-            Some(age) => format!(" since {}, {}", since.show(), duration::show(age)),
-            None => format!(" since {}", since.show()),
+            Some(age) => format!(" since {}, {}", local_time::show(since), duration::show(age)),
+            None => format!(" since {}", local_time::show(since)),
         }
     }
 
@@ -63,7 +64,8 @@ impl<'a> HolderReport<'a> {
     }
 
     fn ticks(&self) -> String {
-        let last = self.holder.last_tick.map_or_else(String::new, |time| WallTime::of(time).show());
+        let last =
+            self.holder.last_tick.map_or_else(String::new, |time| local_time::show(WallTime::of(time)));
         let moved = if self.holder.clock_moved { "; clock moved: a stamp lies in the future" } else { "" };
         match &self.holder.silence {
             None => String::new(),

@@ -1,23 +1,34 @@
 //! `log`: what happened, and why a run was skipped.
 
-use super::{LockCall, whose};
-use crate::cli::lock::LockLog;
+use super::LockCall;
+use super::log_at::Story;
+use super::whose::places;
+use crate::cli::lock::{LockLog, Whose};
+use crate::command::local_time;
+use crate::command::records::Records;
 use crate::command::typed::name;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
-use crate::model::event::Event;
+use crate::model::event::{self, Event};
+use crate::model::moment::Moment;
+use crate::model::name::LockName;
 use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::report::escape;
+use crate::verdict::liveness::State;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
     let wanted = args.name.as_deref().map(name).transpose()?;
+    known_events(&args.event)?;
+    if let Some(at) = moment("--at", args.at)? {
+        return tell_story(call, &args.whose, wanted, at);
+    }
     let mut events: Vec<Event> = Vec::new();
     let mut looked_in = Vec::new();
-    for place in whose::places(call, &args.whose)? {
+    for place in places(call, &args.whose)? {
         looked_in.push(place.place()?.path.join("log").display().to_string());
         let Some(store) = call.place_store(&place, false)? else { continue };
         let names = wanted.as_ref().map_or_else(|| store.logged_names(), |name| vec![name.to_string()]);
@@ -25,13 +36,14 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
             events.extend(store.read_log(&name));
         }
     }
-    if let Some(since) = args.since {
-        let now = clock::wall();
-        events.retain(|event| {
-            let last = event.last.as_deref().unwrap_or(&event.at);
-            WallTime::parse(last).and_then(|at| at.age(now)).is_none_or(|age| age <= since)
-        });
-    }
+    let since = moment("--since", args.since)?;
+    let until = moment("--until", args.until)?;
+    events.retain(|event| {
+        let last = event.last.as_deref().unwrap_or(&event.at);
+        since.is_none_or(|since| WallTime::parse(last).is_none_or(|last| since <= last))
+            && until.is_none_or(|until| WallTime::parse(&event.at).is_none_or(|at| at <= until))
+            && (args.event.is_empty() || args.event.contains(&event.event))
+    });
     // Stable: lines of one time keep the order they were written in.
     events.sort_by(|a, b| a.at.cmp(&b.at));
     if let Some(lines) = args.lines {
@@ -49,6 +61,68 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
     Ok(Exit::Ok.into())
 }
 
+/// The instant that an option means, seen from now.
+pub(super) fn moment(option: &str, moment: Option<Moment>) -> Result<Option<WallTime>, Error> {
+    let now = clock::wall();
+    moment
+        .map(|moment| local_time::resolve(moment, now))
+        .transpose()
+        .map_err(|why| Error::usage(format!("{option}: {why}")))
+}
+
+/// A word that no event has would find nothing, and that would read as "it never happened".
+fn known_events(words: &[String]) -> Result<(), Error> {
+    match words.iter().find(|word| !event::WORDS.contains(&word.as_str())) {
+        Some(word) => Err(Error::usage(format!("there is no event '{}'", escape(word.as_bytes(), 40)))
+            .hint(format!("the events are {}", event::WORDS.join(", ")))),
+        None => Ok(()),
+    }
+}
+
+/// `--at`: one story a name, of those that the log says anything about.
+fn tell_story(
+    call: &LockCall,
+    whose: &Whose,
+    wanted: Option<LockName>,
+    at: WallTime,
+) -> Result<Status, Error> {
+    let (mut stories, mut looked_in) = (Vec::new(), Vec::new());
+    for place in places(call, whose)? {
+        looked_in.push(place.place()?.path.join("log").display().to_string());
+        let Some(store) = call.place_store(&place, false)? else { continue };
+        let names = wanted.as_ref().map_or_else(|| store.logged_names(), |name| vec![name.to_string()]);
+        for name in names {
+            let live =
+                LockName::parse(name.as_ref()).map_or_else(|_| Vec::new(), |name| live_tokens(&store, &name));
+            let story = Story::of(name.clone(), at, &store.read_log(&name), live);
+            if wanted.is_some() || !story.is_empty() {
+                stories.push(story);
+            }
+        }
+    }
+    let written = if call.report.json {
+        let objects: Vec<Value> = stories.iter().map(Story::object).collect();
+        call.report.object(&json!({"looked_in": looked_in, "at": at.rfc3339(), "stories": objects}))
+    } else if stories.is_empty() {
+        call.report.data(&format!(
+            "nothing logged about {} in {}",
+            local_time::show(at),
+            looked_in.join(", ")
+        ))
+    } else {
+        call.report.data(&stories.iter().flat_map(Story::lines).collect::<Vec<_>>().join("\n"))
+    };
+    call.report.arrived(written)?;
+    Ok(Exit::Ok.into())
+}
+
+/// Tokens of those that hold a name now, as far as that is proved.
+fn live_tokens(store: &Records, name: &LockName) -> Vec<u64> {
+    let judged = store.look(name);
+    let live = matches!(judged.state(), State::Live(_));
+    judged.record().filter(|_| live).map(|record| record.token).into_iter().collect()
+}
+
 /// The line as written, with its times as numbers too.
 fn object(event: &Event) -> Value {
     let mut object = json!(event);
@@ -62,7 +136,7 @@ fn object(event: &Event) -> Value {
 
 /// `2026-11-29 09:45:01 UTC  skipped  sync  pid 812 (pi), token 1796…, 12 times until …`
 fn line(event: &Event) -> String {
-    let at = |text: &str| WallTime::parse(text).map_or_else(|| escape(text.as_bytes(), 40), WallTime::show);
+    let at = |text: &str| WallTime::parse(text).map_or_else(|| escape(text.as_bytes(), 40), local_time::show);
     let mut about: Vec<String> = Vec::new();
     if let Some(pid) = event.pid {
         let comm = event

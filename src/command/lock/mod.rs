@@ -9,6 +9,7 @@ mod help;
 mod hold;
 mod list;
 mod log;
+mod log_at;
 mod refuse;
 mod release;
 mod replace;
@@ -27,6 +28,7 @@ use super::records::{Records, Where, not_owner};
 use super::{owner, shim};
 use crate::cli::Lazy;
 use crate::cli::lock::{Lock, LockCommand, LockShared};
+use crate::command::local_time;
 use crate::error::Error;
 use crate::model::name::LockName;
 use crate::model::record::LOCK;
@@ -42,6 +44,9 @@ pub fn main() -> ExitCode {
         report.quiet = arguments.shared.quiet;
         report.verbose = arguments.shared.verbose;
         report.json = arguments.shared.json;
+        if arguments.shared.utc {
+            local_time::use_utc();
+        }
         let call = LockCall { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
         match arguments.command {
             LockCommand::Run(Lazy(run)) => run::run(call, run),

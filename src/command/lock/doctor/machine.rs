@@ -1,9 +1,9 @@
 //! What the kernel and the namespaces give us.
 
 use super::{Checks, DoctorFinding};
+use crate::command::local_time;
 use crate::error::reason;
 use crate::model::host::{INITIAL_PID_NS, INITIAL_TIME_NS};
-use crate::model::time::WallTime;
 use crate::os::process::PidFd;
 use crate::os::{clock, helper_thread, host, proc};
 use rustix::process::{Resource, getrlimit};
@@ -112,11 +112,11 @@ fn wall_clock() -> DoctorFinding {
     let now = clock::wall();
     if now.seconds() < LONG_AGO {
         return Err(fail(
-            &format!("the clock says {}", WallTime::show(now)),
+            &format!("the clock says {}", local_time::show_long(now)),
             "set it (timedatectl set-ntp true): times in the log would mislead",
         ));
     }
-    Ok(now.show())
+    Ok(local_time::show_long(now))
 }
 
 fn descriptors() -> DoctorFinding {
