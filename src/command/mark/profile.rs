@@ -7,15 +7,26 @@ use crate::exit::{Exit, Status};
 use crate::model::agent_profile::{AgentProfile, HookForm};
 use crate::report::Report;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// `orion-mark profile [AGENT]`.
 ///
 /// # Errors
 /// [`crate::error::Kind::Unreachable`] for an agent without a profile.
 pub(super) fn profile(args: &MarkProfile, report: &Report) -> Result<Status, Error> {
-    let profiles = match &args.agent {
-        Some(agent) => vec![profiles::find(agent)?],
-        None => profiles::all()?,
+    // By these an agent knows that it runs inside of another one, whichever that is.
+    let known = profiles::all()?;
+    let nested: BTreeSet<&String> = known.iter().flat_map(|one| &one.env_drop).collect();
+    let nested: Vec<String> = nested.into_iter().map(|name| format!("env-drop {name}")).collect();
+    let profiles = match args.agent.as_ref().map(|agent| profiles::find(agent)) {
+        Some(Ok(found)) => vec![found],
+        Some(Err(error)) => {
+            if !args.json {
+                report.arrived(report.data(&nested.join("\n")))?;
+            }
+            return Err(error);
+        }
+        None => known.clone(),
     };
     if args.json {
         let objects: Vec<Value> = profiles.iter().map(object).collect();
@@ -23,7 +34,7 @@ pub(super) fn profile(args: &MarkProfile, report: &Report) -> Result<Status, Err
         return Ok(Exit::Ok.into());
     }
     let texts: Vec<String> = match &args.agent {
-        Some(_) => profiles.iter().map(lines).collect(),
+        Some(_) => profiles.iter().map(|one| lines(one, &nested)).collect(),
         None => {
             profiles.iter().map(|one| format!("{:<10} {:<12} {}", one.name, hooks(one), one.title)).collect()
         }
@@ -43,7 +54,7 @@ fn hooks(profile: &AgentProfile) -> &'static str {
 }
 
 /// One fact a line, a word before it: orion-fire reads this.
-fn lines(profile: &AgentProfile) -> String {
+fn lines(profile: &AgentProfile, nested: &[String]) -> String {
     let mut lines = vec![
         format!("name {}", profile.name),
         format!("title {}", profile.title),
@@ -54,7 +65,7 @@ fn lines(profile: &AgentProfile) -> String {
     }
     lines.extend(profile.argument.iter().map(|argument| format!("argument {argument}")));
     lines.extend(profile.residents.iter().map(|name| format!("resident {name}")));
-    lines.extend(profile.env_drop.iter().map(|name| format!("env-drop {name}")));
+    lines.extend_from_slice(nested);
     lines.extend(profile.hooks.environment.iter().map(|(name, value)| format!("env {name}={value}")));
     lines.extend(profile.quit.iter().map(|text| format!("quit {text}")));
     lines.extend(profile.prompt.iter().map(|text| format!("prompt {text}")));
