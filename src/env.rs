@@ -12,6 +12,8 @@ pub(crate) mod name {
     pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
     /// The time zone, tzset(3).
     pub(crate) const TZ: &str = "TZ";
+    /// The shell's word for the working directory, with its links.
+    pub(crate) const PWD: &str = "PWD";
     /// Where commands are looked for.
     pub(crate) const PATH: &str = "PATH";
     /// The state directory, an absolute path.

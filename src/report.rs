@@ -32,11 +32,19 @@ impl Report {
     /// What stdout answers. A closed pipe is an error too: whoever must know that
     /// the data arrived (a token) decides on it, the others ignore it.
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// As [`Report::data`], for what need not be UTF-8: a path.
+    ///
+    /// # Errors
+    /// As [`Report::data`].
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
         if stdout_was_closed() {
             return Err(rustix::io::Errno::BADF.into());
         }
         let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes())?;
+        stdout.write_all(bytes)?;
         stdout.write_all(b"\n")?;
         stdout.flush()
     }

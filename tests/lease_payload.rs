@@ -40,11 +40,11 @@ fn masked(scene: &Scene, text: &str, pid: u32) -> String {
             text.replace_range(start..=end, "\"TIME\"");
         }
     }
-    if let Some((before, after)) = text.split_once("\"monotonic_us\":") {
-        text = format!(
-            "{before}\"monotonic_us\":MICROS{}",
-            after.trim_start_matches(|c: char| c.is_ascii_digit())
-        );
+    for (field, name) in [("monotonic_us", "MICROS"), ("boottime_us", "MICROS"), ("time_ns", "NAMESPACE")] {
+        if let Some((before, after)) = text.split_once(&format!("\"{field}\":")) {
+            let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            text = format!("{before}\"{field}\":{name}{rest}");
+        }
     }
     text
 }

@@ -262,24 +262,26 @@ fn a_resident_of_another_make_is_seen_and_refuses_us_and_is_refused() {
 #[test]
 fn stuck_is_loud() {
     let scene = Scene::new();
-    let payload = format!(r#"{{"pid":PID,"host":"box","surface":"api",{}}}"#, lease_kit::tick_fields(400));
-    let stranger = scene.stranger("journal.db.resident.lock", &payload, "");
-    let probe = scene.probe();
-    assert_eq!(probe.code, 76);
-    for part in
-        ["STUCK", &format!("pid {}", stranger.pid), "sleep", "state S", "6m", "UTC", "orion-lease takeover /"]
-    {
-        assert!(probe.out.contains(part), "{part}: {probe:?}");
+    let fields = r#""host":"box","surface":"api""#;
+    let stranger = scene.silent_stranger("journal.db.resident.lock", fields, "");
+    let probe = |options: &[&str]| {
+        scene.call([&["probe", "--stuck-after", lease_kit::BRIEFLY], options, &["journal.db"]].concat())
+    };
+    let seen = probe(&[]);
+    assert_eq!(seen.code, 76);
+    let pid = format!("pid {}", stranger.pid);
+    for part in ["STUCK", &pid, "sleep", "state S", "silent for", "UTC", "takeover --stuck-after 1s /"] {
+        assert!(seen.out.contains(part), "{part}: {seen:?}");
     }
-    assert_eq!(scene.call(["probe", "--up", "journal.db"]).code, 76);
+    assert_eq!(probe(&["--up"]).code, 76);
     assert_eq!(scene.call(["probe", "--stuck-after", "1h", "journal.db"]).code, 75);
-    let json = scene.call(["probe", "--json", "journal.db"]).json();
+    let json = probe(&["--json"]).json();
     assert_eq!((json["state"].as_str(), json["holder"]["state"].as_str()), (Some("stuck"), Some("S")));
-    let refused = scene.call(["run", "-q", "journal.db", "true"]);
+    let refused = scene.call(["run", "-q", "--stuck-after", lease_kit::BRIEFLY, "journal.db", "true"]);
     assert_eq!(refused.code, 75, "proof of life");
     assert!(refused.err.contains("STUCK"), "also under -q: {refused:?}");
     send("STOP", stranger.pid);
-    until("it is stopped", || scene.probe().out.contains("stopped (state T)"));
-    assert_eq!(scene.probe().code, 76);
+    until("it is stopped", || probe(&[]).out.contains("stopped (state T)"));
+    assert_eq!(probe(&[]).code, 76);
     assert!(!lease_kit::is_gone(stranger.pid), "nothing is taken from it");
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   orion-lease run /srv/journal.db server      serve the store, unless another process does (else exit 75)
-  orion-lease tick /srv/journal.db            in the server's work loop: the work passed here
+  orion-lease tick /srv/journal.db            in the server's work loop: report progress
   orion-lease probe /srv/journal.db           who serves it? (0 free, 75 held, 76 stuck)
   orion-lease probe --up /srv/journal.db      health check: 0 serving, 76 stuck, 69 nobody
   orion-lease takeover /srv/journal.db        end a stuck holder, leave the role free
@@ -84,7 +84,7 @@ pub(crate) enum LeaseCommand {
     Run(LeaseRun),
     /// Who serves it (0 free, 75 held, 76 stuck, 69 cannot tell)
     Probe(LeaseProbe),
-    /// The work passed here; from the holder or its command only
+    /// Report progress; from the holder or its command only
     Tick(LeaseStore),
     /// End a stuck holder and leave the role free
     Takeover(LeaseTakeover),
@@ -105,9 +105,17 @@ pub(crate) struct LeaseStore {
 /// When a holder that has ticked is called stuck.
 #[derive(Args, Debug)]
 pub(crate) struct LeasePatience {
-    /// Call a holder that has ticked stuck after so much silence, in time awake
-    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "5m")]
+    /// Call a holder that has ticked stuck after so much silence in time awake; at least 1s
+    #[arg(long, value_name = "DUR", value_parser = silence_limit, default_value = "5m")]
     pub(crate) stuck_after: Duration,
+}
+
+/// Below a second the second look before a signal would be as long as the silence itself.
+fn silence_limit(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        limit if limit < Duration::from_secs(1) => Err("at least 1s".to_owned()),
+        limit => Ok(limit),
+    }
 }
 
 /// `run`
@@ -177,7 +185,7 @@ pub(crate) struct LeaseTakeover {
     pub(crate) kill_after: Option<Duration>,
     #[command(flatten)]
     pub(crate) patience: LeasePatience,
-    /// Say what would be done, and do nothing
+    /// Say what would be done and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The store
@@ -192,6 +200,8 @@ pub(crate) struct Guardian {
     pub(crate) pipe: i32,
     #[arg(long)]
     pub(crate) mask: String,
+    #[arg(long)]
+    pub(crate) parent: u32,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
 }

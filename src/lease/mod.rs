@@ -32,17 +32,18 @@ pub(crate) mod observe;
 pub(crate) mod role;
 pub(crate) mod takeover;
 pub(crate) mod ticking;
+mod waiting;
 
 pub use crate::error::{Error, Kind};
 pub use crate::model::lease::Build;
-pub use crate::verdict::lease::Silence;
+pub use crate::verdict::silence::Silence;
 
 use crate::model::stamp::{Stamp, Written};
 use crate::os::child::inheritable;
 use crate::os::proc;
-use crate::os::store::{self, StorePlace};
+use crate::os::store::{self, LockPlace, StorePlace};
 use crate::report::escape;
-use observe::{LeaseObservation, LockFile, LockState};
+use observe::{LeaseObservation, LockState};
 use role::{HeldRole, OwnDescription, RoleOutcome};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -115,30 +116,43 @@ impl Resident {
     /// [`Kind::CannotCreate`] or [`Kind::Io`] when the tick could not be written
     /// (full disk, read-only): worth a log line, never a reason to stop.
     pub fn tick(&self) -> Result<(), Error> {
-        let path = observe::show(&self.place.lock_path());
-        if !self.is_current() {
+        if let Some(lost) = self.lost() {
+            let path = observe::show(&lost);
             return Err(Error::new(
                 Kind::NotOwner,
                 format!("{path} was removed or replaced; the role is gone"),
             ));
         }
-        ticking::write_tick(&self.role.file, &path)
+        for (lock, held) in self.role.written(&self.place) {
+            ticking::write_tick(&held.file, &observe::show(&lock.path()))?;
+        }
+        Ok(())
     }
 
     /// Is the lock file still the one this process holds? When it was deleted or
     /// replaced, somebody else can take the role.
     pub fn is_current(&self) -> bool {
-        self.role.is_current(&self.place).unwrap_or(true)
+        self.lost().is_none()
+    }
+
+    /// Does the role hang on more than one lock file?
+    pub(crate) fn has_several_locks(&self) -> bool {
+        self.role.own(&self.place).count() > 1
+    }
+
+    /// The lock file that was removed or replaced, if one was.
+    pub(crate) fn lost(&self) -> Option<PathBuf> {
+        self.role.lost(&self.place).map(LockPlace::path)
     }
 
     /// Puts the role where exec does not close it, on high numbers: shells use the low ones.
     pub(crate) fn hand_on(self) -> Result<Vec<OwnedFd>, Error> {
-        let files = std::iter::once(self.role.file).chain(self.role.legacy);
-        let kept: std::io::Result<Vec<OwnedFd>> = files.map(|file| inheritable(&file)).collect();
+        let files = self.role.files.iter();
+        let kept: std::io::Result<Vec<OwnedFd>> = files.map(|held| inheritable(&held.file)).collect();
         kept.map_err(|error| Error::io("the lock file's descriptor", &error))
     }
 
-    /// The lock file.
+    /// The lock file; of a store with several names, the first of its lock files.
     pub fn lock_path(&self) -> PathBuf {
         self.place.lock_path()
     }
@@ -222,8 +236,8 @@ impl Holder {
             last_tick: payload.and_then(|payload| time(payload.last_tick())),
             build: payload.and_then(|payload| payload.build()),
             silence: observed.silence(&now, stuck_after, Duration::ZERO),
-            clock_moved: payload.is_some_and(|payload| crate::verdict::lease::clock_moved(payload, &now)),
-            legacy: observed.which == LockFile::Legacy,
+            clock_moved: payload.is_some_and(|payload| crate::verdict::silence::clock_moved(payload, &now)),
+            legacy: observed.legacy,
         }
     }
 
@@ -278,9 +292,9 @@ impl Build {
     }
 
     /// Is this build newer than `other`? Only when both are stamped and this one is
-    /// later, or equally old with both size and revision different. An unstamped
+    /// later. Equal times are no order, whatever size and revision say. An unstamped
     /// side is never outranked and outranks nobody.
     pub fn newer_than(&self, other: &Self) -> bool {
-        crate::verdict::lease::newer_than(self, other)
+        crate::verdict::lease::build_order(self, other) == crate::verdict::lease::BuildOrder::Newer
     }
 }

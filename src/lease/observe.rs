@@ -1,13 +1,17 @@
-//! Who serves a store: facts about its lock file, gathered without taking part.
+//! Who serves a store: facts about its lock files, gathered without taking part.
 
+use crate::env;
 use crate::error::{Error, Kind};
 use crate::model::lease::Payload;
 use crate::os::dir::Opened;
+use crate::os::fdinfo::{self, LockHolders};
 use crate::os::flock::{self, Mode};
-use crate::os::store::{self, LEGACY, PayloadReading, StorePlace};
-use crate::os::{clock, fdinfo, host, proc};
+use crate::os::payload_file::{PayloadReading, read_payload};
+use crate::os::store::{LockKind, LockPlace, StorePlace};
+use crate::os::{clock, host, proc};
 use crate::report::escape;
-use crate::verdict::lease::{ClockReadings, HolderProof, Silence, silence};
+use crate::verdict::lease::HolderProof;
+use crate::verdict::silence::{ClockReadings, HolderSeen, Silence, silence};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -17,15 +21,6 @@ use std::time::{Duration, Instant, SystemTime};
 const PATIENCE: Duration = Duration::from_millis(20);
 /// How often a lock file may be replaced while we look at it.
 const ATTEMPTS: usize = 5;
-
-/// Which lock file the role hangs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LockFile {
-    /// The store's own.
-    Own,
-    /// The directory's, of the first version.
-    Legacy,
-}
 
 /// What was found out about a role.
 #[derive(Debug)]
@@ -39,7 +34,10 @@ pub(crate) enum LockState {
 /// A held role.
 #[derive(Debug)]
 pub(crate) struct LeaseObservation {
-    pub(crate) which: LockFile,
+    /// Which of the lock files is held: its position in the place.
+    pub(crate) lock: usize,
+    /// It stands for every store of its directory.
+    pub(crate) legacy: bool,
     /// The lock file that was looked at.
     pub(crate) path: PathBuf,
     pub(crate) file: File,
@@ -49,6 +47,8 @@ pub(crate) struct LeaseObservation {
     pub(crate) payload: Option<Payload>,
     /// How well the payload's process is known to be the holder.
     pub(crate) proof: HolderProof,
+    /// Who holds the lock, as a search of `/proc` found; only where the payload does not tell.
+    pub(crate) found: LockHolders,
 }
 
 /// Finds the place of a store.
@@ -57,7 +57,8 @@ pub(crate) struct LeaseObservation {
 /// [`Kind::Usage`] for a path that names no file, [`Kind::CannotCreate`] when its
 /// directory is missing or closed to us.
 pub(crate) fn find(store: &Path) -> Result<StorePlace, Error> {
-    StorePlace::find(store).map_err(|error| {
+    let working_dir = env::value(env::name::PWD).map(PathBuf::from);
+    StorePlace::find(store, working_dir.as_deref()).map_err(|error| {
         let name = show(store);
         match error.kind() {
             std::io::ErrorKind::InvalidInput => {
@@ -76,51 +77,49 @@ pub(crate) fn show(path: &Path) -> String {
     escape(path.as_os_str().as_encoded_bytes(), 400)
 }
 
-/// Looks at the store's own lock file, then at the legacy one beside it.
+/// Looks at the store's own lock files, then at the legacy ones beside them.
 ///
 /// # Errors
-/// [`Kind::CannotTell`] when a lock file is no regular file or may not be read;
+/// [`Kind::CannotTell`] when a lock file is not a regular file or may not be read;
 /// [`Kind::System`] when the kernel refuses to lock.
 pub(crate) fn observe(place: &StorePlace) -> Result<LockState, Error> {
-    match observe_lock(place, LockFile::Own)? {
-        LockState::Free => observe_lock(place, LockFile::Legacy),
-        held @ LockState::Held(_) => Ok(held),
+    for (position, lock) in place.locks.iter().enumerate() {
+        if let held @ LockState::Held(_) = observe_lock(position, lock)? {
+            return Ok(held);
+        }
     }
+    Ok(LockState::Free)
 }
 
-/// A lock that nobody holds as a resident does, and that cannot be had: held, by nobody that can be named.
+/// A lock that nobody holds as a resident does, and that cannot be had: somebody shares it.
 ///
 /// # Errors
 /// As [`observe()`].
-pub(crate) fn nameless(place: &StorePlace, which: LockFile) -> Result<LockState, Error> {
-    let name = name(place, which);
-    let path = place.dir.path().join(name);
-    match store::open_to_read(&place.dir, name) {
-        Ok(Opened::File(file)) => {
-            let (bytes, payload, proof) = (Vec::new(), None, HolderProof::NoName);
-            Ok(LockState::Held(LeaseObservation { which, path, file, bytes, payload, proof }))
-        }
+pub(crate) fn shared(place: &StorePlace, position: usize) -> Result<LockState, Error> {
+    let lock = &place.locks[position];
+    match lock.open_to_read() {
+        Ok(Opened::File(file)) => Ok(LockState::Held(LeaseObservation {
+            lock: position,
+            legacy: lock.kind == LockKind::Legacy,
+            path: lock.path(),
+            found: search(&file, fdinfo::any_flock),
+            file,
+            bytes: Vec::new(),
+            payload: None,
+            proof: HolderProof::NoName,
+        })),
         _ => Ok(LockState::Free),
     }
 }
 
-/// The name of the lock file in the store's directory.
-pub(crate) fn name(place: &StorePlace, which: LockFile) -> &str {
-    match which {
-        LockFile::Own => &place.lock,
-        LockFile::Legacy => LEGACY,
-    }
-}
-
-fn observe_lock(place: &StorePlace, which: LockFile) -> Result<LockState, Error> {
-    let name = name(place, which);
-    let path = place.dir.path().join(name);
+fn observe_lock(position: usize, lock: &LockPlace) -> Result<LockState, Error> {
+    let path = lock.path();
     for _ in 0..ATTEMPTS {
-        let file = match store::open_to_read(&place.dir, name) {
+        let file = match lock.open_to_read() {
             Ok(Opened::File(file)) => file,
             Ok(Opened::Missing) => return Ok(LockState::Free),
             // Nobody ever locked a directory or a link of that name as a legacy resident does.
-            Ok(Opened::NotAFile(_)) if which == LockFile::Legacy => return Ok(LockState::Free),
+            Ok(Opened::NotAFile(_)) if lock.kind == LockKind::Legacy => return Ok(LockState::Free),
             Ok(Opened::NotAFile(what)) => {
                 return Err(
                     cannot_tell(&path, &format!("is {what}, not a lock file")).hint("move it out of the way")
@@ -130,7 +129,7 @@ fn observe_lock(place: &StorePlace, which: LockFile) -> Result<LockState, Error>
                 return Err(cannot_tell(&path, &format!("cannot be read: {}", crate::error::reason(&error))));
             }
         };
-        if let Some(state) = observe_file(place, name, &path, file, which)? {
+        if let Some(state) = observe_file(position, lock, file)? {
             return Ok(state);
         }
     }
@@ -138,46 +137,42 @@ fn observe_lock(place: &StorePlace, which: LockFile) -> Result<LockState, Error>
 }
 
 /// `None` when the file is not the one at its path any more.
-fn observe_file(
-    place: &StorePlace,
-    name: &str,
-    path: &Path,
-    file: File,
-    which: LockFile,
-) -> Result<Option<LockState>, Error> {
-    let io = |error: &std::io::Error| Error::io(&show(path), error);
+fn observe_file(position: usize, lock: &LockPlace, file: File) -> Result<Option<LockState>, Error> {
+    let path = lock.path();
+    let io = |error: &std::io::Error| Error::io(&show(&path), error);
     let end = Instant::now() + PATIENCE;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let bytes = match store::read_payload(&file, left).map_err(|error| io(&error))? {
+        let bytes = match read_payload(&file, left).map_err(|error| io(&error))? {
             PayloadReading::Stable(bytes) => bytes,
             PayloadReading::Torn | PayloadReading::TooLong => Vec::new(),
         };
         let payload = Payload::parse(&bytes);
-        let proof = proof(&file, payload.as_ref());
+        let mut proof = proof(&file, payload.as_ref());
+        let mut found = LockHolders::default();
         // The descriptor in the payload's process is proof, and asks nothing of the lock.
         if !matches!(proof, HolderProof::Holder(_)) {
             // A lock held for an instant, given back at once: the only proof that a role is free.
             if flock::try_lock(&file, Mode::Shared).map_err(|error| io(&error))? {
                 flock::unlock(&file).map_err(|error| io(&error))?;
-                let still = place.dir.path_leads_to(name, &file).map_err(|error| io(&error))?;
+                let still = lock.leads_to(&file).map_err(|error| io(&error))?;
                 return Ok(still.then_some(LockState::Free));
             }
-            let settled = matches!(proof, HolderProof::Hidden(_));
+            let settled = matches!(proof, HolderProof::Hidden);
             if !settled && Instant::now() < end {
                 // Between taking the lock and writing its payload.
                 thread::sleep(Duration::from_millis(1));
                 continue;
             }
+            found = search(&file, fdinfo::exclusive_flock);
+            if let Some(pid) = payload.as_ref().and_then(Payload::pid).and_then(|pid| renumbered(pid, &found))
+            {
+                proof = HolderProof::Holder(pid);
+            }
         }
-        return Ok(Some(LockState::Held(LeaseObservation {
-            which,
-            path: path.to_owned(),
-            file,
-            bytes,
-            payload,
-            proof,
-        })));
+        let legacy = lock.kind == LockKind::Legacy;
+        let observed = LeaseObservation { lock: position, legacy, path, file, bytes, payload, proof, found };
+        return Ok(Some(LockState::Held(observed)));
     }
 }
 
@@ -185,15 +180,36 @@ fn cannot_tell(path: &Path, what: &str) -> Error {
     Error::new(Kind::CannotTell, format!("{} {what}", show(path)))
 }
 
-/// Is the payload's process seen to hold the lock?
+/// Is the process that has the payload's number here seen to hold the lock?
 fn proof(file: &File, payload: Option<&Payload>) -> HolderProof {
     let Some(pid) = payload.and_then(Payload::pid) else { return HolderProof::NoName };
+    if !proc::is_ours() {
+        // The numbers of this /proc are not those that we could signal.
+        return HolderProof::Hidden;
+    }
     match fdinfo::holds(pid, file, fdinfo::exclusive_flock) {
         Ok(true) => HolderProof::Holder(pid),
-        Ok(false) => HolderProof::NotIt(pid),
-        Err(error) if proc::is_gone(&error) => HolderProof::NotIt(pid),
-        Err(_) => HolderProof::Hidden(pid),
+        Ok(false) => HolderProof::NotIt,
+        Err(error) if proc::is_gone(&error) => HolderProof::NotIt,
+        Err(_) => HolderProof::Hidden,
     }
+}
+
+/// Who has such a lock on the file. Nobody, and blind, where `/proc` is not about our processes.
+fn search(file: &File, matches: impl Fn(&fdinfo::LockLine) -> bool) -> LockHolders {
+    let blind = LockHolders { pids: Vec::new(), blind: true };
+    if !proc::is_ours() {
+        return blind;
+    }
+    fdinfo::holders(file, matches).unwrap_or(blind)
+}
+
+/// The holder whose number in its own pid namespace, below ours, is the payload's.
+fn renumbered(own_number: u32, found: &LockHolders) -> Option<u32> {
+    found.pids.iter().copied().find(|pid| {
+        proc::namespace_pids(*pid)
+            .is_ok_and(|numbers| numbers.len() > 1 && numbers.last() == Some(&own_number))
+    })
 }
 
 /// The clocks, read now: after the payload.
@@ -203,22 +219,28 @@ pub(crate) fn now() -> ClockReadings {
         monotonic_us: clock::monotonic_us(),
         boottime_us: clock::boottime_us(),
         boot_id: host::boot_id(),
+        time_ns: host::time_namespace(),
     }
 }
 
 impl LeaseObservation {
-    /// The holder's process, as far as it may be named.
+    /// The holder's process, proved, by the number it has here.
     pub(crate) fn pid(&self) -> Option<u32> {
         match self.proof {
-            HolderProof::Holder(pid) | HolderProof::Hidden(pid) => Some(pid),
-            HolderProof::NoName | HolderProof::NotIt(_) | HolderProof::Several(_) => None,
+            HolderProof::Holder(pid) => Some(pid),
+            HolderProof::NoName | HolderProof::NotIt | HolderProof::Hidden | HolderProof::Several(_) => None,
         }
     }
 
-    /// The payload, if it is the holder's. A payload whose process does not hold the
-    /// lock is somebody else's: of the last holder, or from another pid namespace.
+    /// The payload, if it is the holder's. A payload whose process is not seen to hold the
+    /// lock is somebody else's: of the holder before, or from another pid namespace.
     pub(crate) fn believed(&self) -> Option<&Payload> {
         self.pid().and(self.payload.as_ref())
+    }
+
+    /// CLOCK_BOOTTIME at the start of the holder's process, microseconds.
+    pub(crate) fn started_us(&self) -> Option<u64> {
+        proc::started_us(&proc::stat(self.pid()?).ok()?)
     }
 
     /// What its ticks say; `None` when it has no payload to believe.
@@ -228,16 +250,13 @@ impl LeaseObservation {
         limit: Duration,
         same_tick_for: Duration,
     ) -> Option<Silence> {
-        self.believed().map(|payload| silence(payload, now, limit, same_tick_for))
+        let seen = HolderSeen { started_us: self.started_us(), same_tick_for };
+        self.believed().map(|payload| silence(payload, now, &seen, limit))
     }
 
-    /// The processes that do hold it where the payload's does not; for people.
-    pub(crate) fn others(&self) -> Vec<u32> {
-        match self.proof {
-            HolderProof::NotIt(_) => {
-                fdinfo::holders(&self.file, fdinfo::exclusive_flock).map_or(Vec::new(), |found| found.pids)
-            }
-            _ => Vec::new(),
-        }
+    /// Does the lock file say something else by now?
+    pub(crate) fn changed(&self) -> bool {
+        let reading = read_payload(&self.file, PATIENCE);
+        !matches!(reading, Ok(PayloadReading::Stable(bytes)) if bytes == self.bytes)
     }
 }

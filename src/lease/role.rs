@@ -1,16 +1,17 @@
-//! Taking the role: the flock, the legacy lock beside it, and waiting for both.
+//! Taking the role: the flocks on all its lock files, and waiting for them.
 
-use super::observe::{self, LeaseObservation, LockFile, LockState, show};
+use super::observe::{self, LeaseObservation, LockState, show};
+use super::waiting::{LockWaiter, WaitOutcome};
 use crate::error::{Error, Kind};
 use crate::model::lease::{Build, FirstPayload, MAX_PAYLOAD, Payload};
 use crate::model::stamp::Stamp;
 use crate::os::dir::Opened;
 use crate::os::flock::{self, Mode};
-use crate::os::store::{self, LEGACY, StorePlace};
-use crate::os::{host, proc};
+use crate::os::payload_file::{PayloadReading, read_payload, write_payload};
+use crate::os::store::{LockKind, LockPlace, StorePlace};
+use crate::os::{fdinfo, host, proc};
 use std::fs::File;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,15 +22,24 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a lock file may be replaced under us.
 const ATTEMPTS: usize = 5;
 
-/// The role: an exclusive flock on the store's lock file, and a shared one on the
-/// legacy file where there is one. Dropping it closes both.
+/// The role: exclusive flocks on the store's lock files, and shared ones on the legacy
+/// files where there are any. Dropping it closes them all.
 #[derive(Debug)]
 pub(crate) struct HeldRole {
-    pub(crate) file: File,
-    pub(crate) legacy: Option<File>,
+    pub(crate) files: Vec<HeldLock>,
 }
 
-/// Who wants the role.
+/// One locked file.
+#[derive(Debug)]
+pub(crate) struct HeldLock {
+    /// Its position in the place.
+    pub(crate) lock: usize,
+    pub(crate) file: File,
+    /// It could be opened for locking only.
+    read_only: bool,
+}
+
+/// What a process says about itself when it takes the role.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDescription {
     pub(crate) surface: String,
@@ -38,7 +48,8 @@ pub(crate) struct OwnDescription {
 
 enum TryOutcome {
     Won(HeldRole),
-    Busy(LockFile),
+    /// Somebody has the lock file at this position.
+    Busy(usize),
 }
 
 /// What to do about a holder.
@@ -47,6 +58,8 @@ pub(crate) enum NextStep {
     Refuse,
     /// Wait so long for the lock, then look again.
     Wait(Duration),
+    /// It changed while it was judged.
+    LookAgain,
 }
 
 /// How taking the role ended.
@@ -56,68 +69,153 @@ pub(crate) enum RoleOutcome {
     Held(LeaseObservation),
 }
 
-fn lock_error(place: &StorePlace, error: &io::Error) -> Error {
-    Error::io(&show(&place.lock_path()), error)
+pub(super) fn lock_error(lock: &LockPlace, error: &io::Error) -> Error {
+    Error::io(&show(&lock.path()), error)
 }
 
-fn open(place: &StorePlace) -> Result<File, Error> {
-    match store::open_or_create(&place.dir, &place.lock) {
-        Ok(Opened::File(file)) => Ok(file),
-        Ok(Opened::NotAFile(what)) => Err(Error::new(
-            Kind::CannotCreate,
-            format!("{} is {what}, not a lock file", show(&place.lock_path())),
-        )
-        .hint("move it out of the way")),
-        Ok(Opened::Missing) => Err(lock_error(place, &io::ErrorKind::NotFound.into())),
-        Err(error) => Err(lock_error(place, &error)),
+/// Opens a lock file of the store, making it when missing. `None`: one that stands for
+/// another mount, is not there, and cannot be made.
+pub(super) fn open(lock: &LockPlace) -> Result<Option<(File, bool)>, Error> {
+    match lock.open_or_create() {
+        Ok(Opened::File(file)) => Ok(Some((file, false))),
+        Ok(Opened::NotAFile(what)) => {
+            Err(Error::new(Kind::CannotCreate, format!("{} is {what}, not a lock file", show(&lock.path())))
+                .hint("move it out of the way"))
+        }
+        Ok(Opened::Missing) => Err(lock_error(lock, &io::ErrorKind::NotFound.into())),
+        Err(error) if lock.kind == LockKind::OtherMount => match lock.open_to_read() {
+            Ok(Opened::File(file)) => Ok(Some((file, true))),
+            Ok(Opened::Missing) => Ok(None),
+            _ => Err(lock_error(lock, &error)),
+        },
+        Err(error) => Err(lock_error(lock, &error)),
     }
 }
 
-fn try_once(place: &StorePlace) -> Result<TryOutcome, Error> {
-    for _ in 0..ATTEMPTS {
-        let file = open(place)?;
-        if !flock::try_lock(&file, Mode::Exclusive).map_err(|error| lock_error(place, &error))? {
-            return Ok(TryOutcome::Busy(LockFile::Own));
+/// Takes all lock files, one after the other; `won` is the first, which a waiter has locked already.
+fn try_once(place: &StorePlace, mut won: Option<File>) -> Result<TryOutcome, Error> {
+    let mut files = Vec::new();
+    for (position, lock) in place.locks.iter().enumerate() {
+        let taken = match lock.kind {
+            LockKind::Legacy => share_legacy(lock)?,
+            LockKind::Own | LockKind::OtherMount => take_own(lock, won.take())?,
+        };
+        match taken {
+            OneLock::Taken(file, read_only) => files.push(HeldLock { lock: position, file, read_only }),
+            OneLock::NotThere => {}
+            OneLock::Busy => return Ok(TryOutcome::Busy(position)),
         }
-        if let Some(tried) = with_lock(place, file)? {
-            return Ok(tried);
+    }
+    Ok(TryOutcome::Won(HeldRole { files }))
+}
+
+enum OneLock {
+    Taken(File, bool),
+    NotThere,
+    Busy,
+}
+
+/// An exclusive flock, and proof that it is on the file at the path.
+fn take_own(lock: &LockPlace, mut won: Option<File>) -> Result<OneLock, Error> {
+    for _ in 0..ATTEMPTS {
+        let (file, read_only) = match won.take() {
+            Some(file) => (file, false),
+            None => {
+                let Some((file, read_only)) = open(lock)? else { return Ok(OneLock::NotThere) };
+                if !flock::try_lock(&file, Mode::Exclusive).map_err(|error| lock_error(lock, &error))? {
+                    return Ok(OneLock::Busy);
+                }
+                (file, read_only)
+            }
+        };
+        if lock.leads_to(&file).map_err(|error| lock_error(lock, &error))? {
+            return Ok(OneLock::Taken(file, read_only));
         }
     }
     Err(Error::new(
         Kind::System,
-        format!("{} was replaced again and again while it was taken", show(&place.lock_path())),
+        format!("{} was replaced again and again while it was taken", show(&lock.path())),
     ))
 }
 
-/// With the flock won: is it the one of the file at the path, and is no legacy
-/// resident there? `None`: it was the lock of a file that is gone.
-fn with_lock(place: &StorePlace, file: File) -> Result<Option<TryOutcome>, Error> {
-    if !place.dir.path_leads_to(&place.lock, &file).map_err(|error| lock_error(place, &error))? {
-        return Ok(None);
-    }
-    let legacy = match store::open_to_read(&place.dir, LEGACY) {
-        Ok(Opened::File(legacy)) => legacy,
-        Ok(Opened::Missing | Opened::NotAFile(_)) => {
-            return Ok(Some(TryOutcome::Won(HeldRole { file, legacy: None })));
-        }
-        Err(error) => {
-            let path = show(&place.dir.path().join(LEGACY));
-            let why = crate::error::reason(&error);
-            return Err(Error::new(
-                Kind::CannotTell,
-                format!("{path} may be held by a resident of the whole directory and cannot be read: {why}"),
-            ));
-        }
+/// A shared flock on a legacy lock file, so that no legacy resident starts beside us. A flock
+/// makes the payload in it look live to programs of the first version, so it is emptied
+/// before; an empty one is read rightly by them.
+fn share_legacy(lock: &LockPlace) -> Result<OneLock, Error> {
+    let io = |error: &io::Error| lock_error(lock, error);
+    let path = || show(&lock.path());
+    let (file, writable) = match lock.open_to_write() {
+        Ok(Opened::File(file)) => (file, Ok(())),
+        Ok(Opened::Missing | Opened::NotAFile(_)) => return Ok(OneLock::NotThere),
+        Err(denied) => match lock.open_to_read() {
+            Ok(Opened::File(file)) => (file, Err(denied)),
+            Ok(Opened::Missing | Opened::NotAFile(_)) => return Ok(OneLock::NotThere),
+            Err(error) => {
+                let why = crate::error::reason(&error);
+                let what = "may be held by a resident of the whole directory and cannot be read";
+                return Err(Error::new(Kind::CannotTell, format!("{} {what}: {why}", path())));
+            }
+        },
     };
-    let free = flock::try_lock(&legacy, Mode::Shared).map_err(|error| lock_error(place, &error))?;
-    Ok(Some(if free {
-        TryOutcome::Won(HeldRole { file, legacy: Some(legacy) })
-    } else {
-        TryOutcome::Busy(LockFile::Legacy)
-    }))
+    let is_empty = || file.metadata().map(|metadata| metadata.len() == 0);
+    for _ in 0..ATTEMPTS {
+        if !is_empty().map_err(|error| io(&error))? {
+            if flock::try_lock(&file, Mode::Exclusive).map_err(|error| io(&error))? {
+                // Nobody has it, so nobody is named by it.
+                writable.as_ref().map_err(|error| {
+                    let why = crate::error::reason(error);
+                    let what = "names a resident that is gone and cannot be emptied";
+                    Error::new(Kind::CannotCreate, format!("{} {what}: {why}", path()))
+                })?;
+                file.set_len(0).map_err(|error| io(&error))?;
+            } else if !flock::try_lock(&file, Mode::Shared).map_err(|error| io(&error))? {
+                return Ok(OneLock::Busy);
+            } else if !is_empty().map_err(|error| io(&error))? {
+                return if names_a_sharer(&file) {
+                    Ok(OneLock::Taken(file, true))
+                } else {
+                    let what = "holds a payload that nobody can vouch for, and its lock is shared";
+                    Err(Error::new(Kind::CannotTell, format!("{} {what}", path()))
+                        .hint("end the resident that shares it, or empty the file"))
+                };
+            }
+        }
+        if !flock::try_lock(&file, Mode::Shared).map_err(|error| io(&error))? {
+            return Ok(OneLock::Busy);
+        }
+        if is_empty().map_err(|error| io(&error))? {
+            return Ok(OneLock::Taken(file, true));
+        }
+    }
+    Ok(OneLock::Busy)
+}
+
+/// Does the payload name a process that has a flock on this very file?
+fn names_a_sharer(file: &File) -> bool {
+    let Ok(PayloadReading::Stable(bytes)) = read_payload(file, LOOK_AGAIN) else { return false };
+    let named = Payload::parse(&bytes).and_then(|payload| payload.pid());
+    proc::is_ours()
+        && named.is_some_and(|pid| fdinfo::holds(pid, file, fdinfo::any_flock).is_ok_and(|holds| holds))
 }
 
 impl HeldRole {
+    /// The locked files of the store itself.
+    pub(crate) fn own<'a>(
+        &'a self,
+        place: &'a StorePlace,
+    ) -> impl Iterator<Item = (&'a LockPlace, &'a HeldLock)> {
+        let all = self.files.iter().map(|held| (&place.locks[held.lock], held));
+        all.filter(|(lock, _)| lock.kind != LockKind::Legacy)
+    }
+
+    /// Those of them that a payload can be written to.
+    pub(crate) fn written<'a>(
+        &'a self,
+        place: &'a StorePlace,
+    ) -> impl Iterator<Item = (&'a LockPlace, &'a HeldLock)> {
+        self.own(place).filter(|(_, held)| !held.read_only)
+    }
+
     /// Writes who we are. A payload that cannot be written ends the role at once.
     ///
     /// # Errors
@@ -130,6 +228,10 @@ impl HeldRole {
             acquired_at: Stamp::of(SystemTime::now()),
             store: place.store.to_str(),
             build: by.build.as_ref(),
+            locks: self
+                .written(place)
+                .filter_map(|(lock, _)| Some(lock.path().to_str()?.to_owned()))
+                .collect(),
         });
         let bytes = payload.to_bytes();
         if bytes.len() > MAX_PAYLOAD {
@@ -137,19 +239,23 @@ impl HeldRole {
                 "surface, revision and path together are longer than a payload (16 KiB)",
             ));
         }
-        store::write_payload(&self.file, &bytes).map_err(|error| lock_error(place, &error))
+        for (lock, held) in self.written(place) {
+            write_payload(&held.file, &bytes).map_err(|error| lock_error(lock, &error))?;
+        }
+        Ok(())
     }
 
-    /// Is the lock file still the one at its path?
-    pub(crate) fn is_current(&self, place: &StorePlace) -> io::Result<bool> {
-        place.dir.path_leads_to(&place.lock, &self.file)
+    /// The lock file of the store that is not at its path any more, if one is.
+    pub(crate) fn lost<'a>(&'a self, place: &'a StorePlace) -> Option<&'a LockPlace> {
+        // A file that cannot be looked at (EACCES, EIO) proves nothing: then the role stays.
+        self.own(place).find(|(lock, held)| !lock.leads_to(&held.file).unwrap_or(true)).map(|(lock, _)| lock)
     }
 }
 
 /// Takes the role, waiting as long as `judge` says, which sees whoever stands in the way.
 ///
 /// # Errors
-/// [`Kind::CannotCreate`] when the lock file cannot be made or is none,
+/// [`Kind::CannotCreate`] when a lock file cannot be made or is not a file,
 /// [`Kind::CannotTell`] when a legacy lock cannot be read, what `judge` returns.
 pub(crate) fn take(
     place: &StorePlace,
@@ -159,38 +265,27 @@ pub(crate) fn take(
     let mut nameless_since: Option<Instant> = None;
     let mut slice = LOOK_EVERY;
     loop {
-        let tried = match waiting.as_mut().map(|waiting| waiting.wait(place, slice)) {
-            None => match try_once(place) {
-                Ok(tried) => tried,
-                // Not for us to write, but whoever holds it can be seen all the same.
-                Err(error) if error.kind() == Kind::CannotCreate => match observe::observe(place) {
-                    Ok(LockState::Held(observed)) => TryOutcome::Busy(observed.which),
-                    _ => return Err(error),
-                },
-                Err(error) => return Err(error),
-            },
-            Some(WaitOutcome::Won(file)) => {
-                waiting = None;
-                match with_lock(place, file)? {
-                    Some(tried) => tried,
-                    None => continue,
-                }
+        let waited = waiting.as_mut().map(|waiting| waiting.wait(place, slice));
+        if !matches!(waited, Some(WaitOutcome::StillBusy(_))) {
+            waiting = None;
+            if waited.is_some() {
+                nameless_since = None;
             }
-            Some(WaitOutcome::TryAgain) => {
-                waiting = None;
-                continue;
-            }
-            Some(WaitOutcome::Failed(error)) => return Err(lock_error(place, &error)),
-            Some(WaitOutcome::StillBusy(which)) => TryOutcome::Busy(which),
+        }
+        let tried = match waited {
+            Some(WaitOutcome::StillBusy(position)) => TryOutcome::Busy(position),
+            Some(WaitOutcome::Failed(error)) => return Err(error),
+            Some(WaitOutcome::Won(file)) => try_or_see(place, Some(file))?,
+            Some(WaitOutcome::TryAgain) | None => try_or_see(place, None)?,
         };
-        let which = match tried {
+        let position = match tried {
             TryOutcome::Won(role) => return Ok(RoleOutcome::Won(role)),
-            TryOutcome::Busy(which) => which,
+            TryOutcome::Busy(position) => position,
         };
         let since = *nameless_since.get_or_insert_with(Instant::now);
         let state = match observe::observe(place)? {
             // Busy for us and free for a look, and that for long: somebody has it shared.
-            LockState::Free if since.elapsed() >= LOOK_AGAIN => observe::nameless(place, which)?,
+            LockState::Free if since.elapsed() >= LOOK_AGAIN => observe::shared(place, position)?,
             state => state,
         };
         if let LockState::Held(observed) = state
@@ -199,9 +294,10 @@ pub(crate) fn take(
             match judge(&observed)? {
                 NextStep::Refuse => return Ok(RoleOutcome::Held(observed)),
                 NextStep::Wait(time) => slice = time.min(LOOK_EVERY),
+                NextStep::LookAgain => slice = Duration::from_millis(1),
             }
             if waiting.is_none() {
-                match LockWaiter::start(place, which) {
+                match LockWaiter::start(place, position) {
                     Ok(started) => waiting = started,
                     Err(error) if error.kind() == Kind::CannotCreate => thread::sleep(slice),
                     Err(error) => return Err(error),
@@ -214,52 +310,14 @@ pub(crate) fn take(
     }
 }
 
-/// A blocked flock in a helper thread, and the file it blocks on.
-struct LockWaiter {
-    which: LockFile,
-    /// A duplicate of the thread's file, to see whether it is still the one at the path.
-    file: File,
-    won: Receiver<io::Result<File>>,
-}
-
-enum WaitOutcome {
-    Won(File),
-    StillBusy(LockFile),
-    TryAgain,
-    Failed(io::Error),
-}
-
-impl LockWaiter {
-    /// `None` when the file is gone: try again.
-    fn start(place: &StorePlace, which: LockFile) -> Result<Option<Self>, Error> {
-        let (file, mode) = match which {
-            LockFile::Own => (open(place)?, Mode::Exclusive),
-            LockFile::Legacy => match store::open_to_read(&place.dir, LEGACY) {
-                Ok(Opened::File(file)) => (file, Mode::Shared),
-                _ => return Ok(None),
-            },
-        };
-        let started = file.try_clone().and_then(|copy| flock::lock_in_background(copy, mode));
-        let won = started.map_err(|error| lock_error(place, &error))?;
-        Ok(Some(Self { which, file, won }))
-    }
-
-    /// Waits for `slice`.
-    fn wait(&mut self, place: &StorePlace, slice: Duration) -> WaitOutcome {
-        match self.won.recv_timeout(slice) {
-            // The legacy lock is only passed: what counts is tried from the start.
-            Ok(Ok(_)) if self.which == LockFile::Legacy => WaitOutcome::TryAgain,
-            Ok(Ok(file)) => WaitOutcome::Won(file),
-            Ok(Err(error)) => WaitOutcome::Failed(error),
-            Err(RecvTimeoutError::Disconnected) => WaitOutcome::TryAgain,
-            Err(RecvTimeoutError::Timeout) => {
-                match place.dir.path_leads_to(observe::name(place, self.which), &self.file) {
-                    Ok(true) => WaitOutcome::StillBusy(self.which),
-                    Ok(false) => WaitOutcome::TryAgain,
-                    Err(error) => WaitOutcome::Failed(error),
-                }
-            }
-        }
+/// Tries to take the role. A lock file that is not for us to write still shows its holder.
+fn try_or_see(place: &StorePlace, won: Option<File>) -> Result<TryOutcome, Error> {
+    match try_once(place, won) {
+        Err(error) if error.kind() == Kind::CannotCreate => match observe::observe(place) {
+            Ok(LockState::Held(observed)) => Ok(TryOutcome::Busy(observed.lock)),
+            _ => Err(error),
+        },
+        tried => tried,
     }
 }
 

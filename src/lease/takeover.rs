@@ -1,4 +1,4 @@
-//! Standing before a held role: wait, give up, or ask the holder to end.
+//! An attempt to get a role that is held: wait, give up, or ask the holder to end.
 
 use super::observe::{LeaseObservation, now};
 use super::role::{LOOK_EVERY, NextStep, is_ancestor};
@@ -6,9 +6,9 @@ use crate::error::{Error, Kind};
 use crate::model::duration;
 use crate::model::lease::Build;
 use crate::os::process::PidFd;
-use crate::os::store::{self, PayloadReading};
 use crate::os::{fdinfo, proc};
-use crate::verdict::lease::{self, HolderProof, Silence, TakeoverReason, TakeoverVerdict};
+use crate::verdict::lease::{self, HolderProof, TakeoverReason, TakeoverVerdict};
+use crate::verdict::silence::Silence;
 use nix::errno::Errno;
 use rustix::process::Signal;
 use std::thread;
@@ -19,6 +19,19 @@ pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
 /// How often a second holder must be seen.
 const LOOKS: u32 = 5;
+
+/// Before a silent holder is asked to end it is looked at a second time, so much later: it
+/// may have been paused together with us, and tick now.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
+/// Who has not looked for so long was paused, and the holder perhaps with it.
+const PAUSED: Duration = Duration::from_secs(10);
+
+/// How long a new holder may take to write its payload.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// How often a holder may change while it is judged.
+const CHANGES: u32 = 100;
 
 /// What may be done to get the role.
 #[derive(Clone, Debug)]
@@ -48,13 +61,29 @@ pub(crate) struct RoleAttempt<'a> {
     end: Option<Instant>,
     /// The same without the time that a holder was given to end.
     own_end: Option<Instant>,
-    /// The tick seen, and since when, on the awake clock.
-    tick: Option<(Vec<u8>, u64)>,
+    same_tick: Option<SameTick>,
+    /// Since when the payload fits nobody.
+    unsettled_since: Option<Instant>,
+    changes: u32,
     pub(crate) asked: Option<AskedHolder>,
     /// In a dry run: who would be asked.
     pub(crate) due: Option<u32>,
     /// Why the holder was not ended, for the refusal.
     pub(crate) kept: Option<String>,
+    /// It was not ended because it cannot be told whether it is stuck.
+    pub(crate) doubtful: bool,
+}
+
+/// A tick that was seen more than once.
+struct SameTick {
+    bytes: Vec<u8>,
+    /// Of which process: its number and its start.
+    holder: (Option<u32>, Option<u64>),
+    /// Since when, and when last, on the awake clock, microseconds.
+    since_us: u64,
+    last_us: u64,
+    /// Since when the holder counts as stuck by it.
+    stuck_since: Option<Instant>,
 }
 
 /// A holder that was asked to end.
@@ -69,36 +98,61 @@ impl<'a> RoleAttempt<'a> {
     pub(crate) fn new(policy: &'a LeasePolicy) -> Self {
         // A time so far off that the clock cannot hold it is for ever.
         let end = policy.wait.and_then(|wait| Instant::now().checked_add(wait));
-        Self { policy, end, own_end: end, tick: None, asked: None, due: None, kept: None }
+        Self {
+            policy,
+            end,
+            own_end: end,
+            same_tick: None,
+            unsettled_since: None,
+            changes: 0,
+            asked: None,
+            due: None,
+            kept: None,
+            doubtful: false,
+        }
     }
 
     /// What the holder's ticks say, looks of this attempt included.
-    pub(crate) fn silence(&mut self, observed: &LeaseObservation) -> Option<Silence> {
+    fn silence(&mut self, observed: &LeaseObservation) -> Option<Silence> {
         let now = now();
-        let seen = match &self.tick {
-            // Any change of the payload starts the look anew: another tick, another holder.
-            Some((bytes, since)) if *bytes == observed.bytes => *since,
-            _ => {
-                self.tick = Some((observed.bytes.clone(), now.monotonic_us));
-                now.monotonic_us
+        let holder = (observed.pid(), observed.started_us());
+        let paused = u64::try_from(PAUSED.as_micros()).unwrap_or(u64::MAX);
+        let same = match self.same_tick.take() {
+            // Any change starts the look anew: another tick, another holder, a pause of our own.
+            Some(same)
+                if same.bytes == observed.bytes
+                    && same.holder == holder
+                    && now.monotonic_us.saturating_sub(same.last_us) < paused =>
+            {
+                SameTick { last_us: now.monotonic_us, ..same }
             }
+            _ => SameTick {
+                bytes: observed.bytes.clone(),
+                holder,
+                since_us: now.monotonic_us,
+                last_us: now.monotonic_us,
+                stuck_since: None,
+            },
         };
-        let same_for = Duration::from_micros(now.monotonic_us.saturating_sub(seen));
+        let same_for = Duration::from_micros(now.monotonic_us.saturating_sub(same.since_us));
+        self.same_tick = Some(same);
         observed.silence(&now, self.policy.stuck_after, same_for)
     }
 
-    /// Decides about the holder in `look`, and acts on it.
+    /// Decides about the holder in `observed`, and acts on it.
     ///
     /// # Errors
     /// [`Kind::CannotTell`] when a takeover is due and the holder cannot be proved,
-    /// [`Kind::HeldByAncestor`] when waiting would be for ever,
     /// [`Kind::StillRunning`] when it was asked to end and did not in time.
     pub(crate) fn judge(&mut self, observed: &LeaseObservation) -> Result<NextStep, Error> {
         if observed.pid().is_some_and(is_ancestor) {
             return Ok(NextStep::Refuse);
         }
-        if self.asked.is_none() && !self.policy.allowed.is_empty() {
-            self.decide(observed)?;
+        if self.asked.is_none()
+            && !self.policy.allowed.is_empty()
+            && let Some(step) = self.decide(observed)?
+        {
+            return Ok(step);
         }
         if let Some(asked) = self.asked.as_mut()
             && let Some(kill_after) = self.policy.kill_after
@@ -126,65 +180,118 @@ impl<'a> RoleAttempt<'a> {
         Ok(NextStep::Wait([left, kill_in].into_iter().flatten().fold(LOOK_EVERY, Duration::min)))
     }
 
-    fn decide(&mut self, observed: &LeaseObservation) -> Result<(), Error> {
+    /// `None`: nothing is to be done about this holder but wait for it, as far as that was asked for.
+    fn decide(&mut self, observed: &LeaseObservation) -> Result<Option<NextStep>, Error> {
+        (self.kept, self.doubtful) = (None, false);
+        if let Some(step) = self.settle(observed) {
+            return Ok(Some(step));
+        }
         let silence = self.silence(observed);
-        let believed = observed.payload.as_ref().zip(silence.as_ref());
+        let believed = observed.believed().zip(silence.as_ref());
         let ours = self.policy.ours.as_ref();
         let allowed = &self.policy.allowed;
-        // The search through every process is for the case in which it decides.
-        let decision = match lease::takeover(allowed, believed, ours, &observed.proof) {
-            TakeoverVerdict::End(..) => {
+        match lease::takeover(allowed, believed, ours, &observed.proof) {
+            TakeoverVerdict::End(_, reason) => {
+                if reason == TakeoverReason::Stuck
+                    && let Some(left) = self.until_second_look()
+                {
+                    self.wait_at_least(left + LOOK_EVERY);
+                    return Ok(Some(NextStep::Wait(left)));
+                }
+                // The search through every process is for the case in which it decides.
                 let (proof, process) = prove(observed);
                 match (lease::takeover(allowed, believed, ours, &proof), process) {
                     (TakeoverVerdict::End(_, reason), Some(process)) => {
-                        if observed.changed() {
-                            // It ticked, or another took over, since: judge that one.
-                            return Ok(());
-                        }
-                        if self.policy.dry_run {
-                            self.due = Some(process.pid());
-                            return Ok(());
-                        }
-                        signal(&process, Signal::TERM)?;
-                        let at = Instant::now();
-                        self.wait_at_least(self.policy.grace);
-                        self.asked = Some(AskedHolder { process, reason, at, killed: false });
-                        return Ok(());
+                        self.end_holder(observed, process, reason)
                     }
-                    (decision, _) => decision,
+                    // It ended, or gave the lock to another, since it was seen.
+                    _ if proof == HolderProof::NotIt => Ok(self.look_again()),
+                    (TakeoverVerdict::CannotTell(why), _) => self.cannot_tell(why),
+                    _ => self.cannot_tell("the holder could not be opened for signalling".into()),
                 }
             }
-            decision => decision,
-        };
-        match decision {
             TakeoverVerdict::Keep(why) => {
-                let second_look = match silence {
-                    Some(Silence::Unproved { second_look, .. }) => second_look,
-                    _ => None,
-                };
-                self.kept = Some(match second_look {
-                    Some(left) => {
-                        if left <= self.policy.second_look {
-                            self.wait_at_least(left.saturating_add(LOOK_EVERY));
-                        }
-                        format!("{why}; the same tick seen {} from now would prove it", duration::show(left))
-                    }
-                    None => why,
-                });
-                Ok(())
+                self.keep(why, silence.as_ref());
+                Ok(None)
             }
-            TakeoverVerdict::CannotTell(why) => {
-                let error = Error::new(Kind::CannotTell, format!("{why}; nothing was signalled"));
-                // A holder that nobody can name may still leave by itself.
-                let waits = self.end.is_none_or(|end| end > Instant::now());
-                self.kept = Some(why);
-                if waits { Ok(()) } else { Err(error) }
+            TakeoverVerdict::Doubtful(why) => {
+                self.doubtful = true;
+                self.keep(why, silence.as_ref());
+                Ok(None)
             }
-            TakeoverVerdict::End(pid, _) => Err(Error::new(
-                Kind::CannotTell,
-                format!("pid {pid} could not be opened for signalling; nothing was signalled"),
-            )),
+            TakeoverVerdict::CannotTell(why) => self.cannot_tell(why),
         }
+    }
+
+    /// A payload that fits nobody may be the one of the holder before: the new one is about to write its own.
+    fn settle(&mut self, observed: &LeaseObservation) -> Option<NextStep> {
+        if !matches!(observed.proof, HolderProof::NoName | HolderProof::NotIt) {
+            self.unsettled_since = None;
+            return None;
+        }
+        let since = *self.unsettled_since.get_or_insert_with(Instant::now);
+        (since.elapsed() < SETTLING).then_some(NextStep::Wait(Duration::from_millis(20)))
+    }
+
+    /// How long until a silent holder is to be looked at the second time; `None`: this is that look.
+    fn until_second_look(&mut self) -> Option<Duration> {
+        let same = self.same_tick.as_mut()?;
+        let since = *same.stuck_since.get_or_insert_with(Instant::now);
+        Some(SECOND_LOOK.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())
+    }
+
+    /// Asks it to end, after a last look whether it is still what was judged.
+    fn end_holder(
+        &mut self,
+        observed: &LeaseObservation,
+        process: PidFd,
+        reason: TakeoverReason,
+    ) -> Result<Option<NextStep>, Error> {
+        if observed.changed() {
+            return Ok(self.look_again());
+        }
+        if self.policy.dry_run {
+            self.due = Some(process.pid());
+            return Ok(None);
+        }
+        if !signal(&process, Signal::TERM)? {
+            return Ok(self.look_again());
+        }
+        self.wait_at_least(self.policy.grace);
+        self.asked = Some(AskedHolder { process, reason, at: Instant::now(), killed: false });
+        Ok(None)
+    }
+
+    /// It changed while it was judged. `None` when it does that without end: then it is alive.
+    fn look_again(&mut self) -> Option<NextStep> {
+        self.same_tick = None;
+        self.changes += 1;
+        (self.changes < CHANGES).then_some(NextStep::LookAgain)
+    }
+
+    /// A holder that nobody can name may still leave by itself.
+    fn cannot_tell(&mut self, why: String) -> Result<Option<NextStep>, Error> {
+        if self.end.is_none_or(|end| end > Instant::now()) {
+            self.kept = Some(why);
+            return Ok(None);
+        }
+        Err(Error::new(Kind::CannotTell, format!("{why}; nothing was signalled")))
+    }
+
+    fn keep(&mut self, why: String, silence: Option<&Silence>) {
+        let second_look = match silence {
+            Some(Silence::Unproved { second_look, .. }) => *second_look,
+            _ => None,
+        };
+        self.kept = Some(match second_look {
+            Some(left) => {
+                if left <= self.policy.second_look {
+                    self.wait_at_least(left.saturating_add(LOOK_EVERY));
+                }
+                format!("{why}; the same tick seen {} from now would prove it", duration::show(left))
+            }
+            None => why,
+        });
     }
 
     /// A time so far off that the clock cannot hold it is for ever.
@@ -212,12 +319,12 @@ impl<'a> RoleAttempt<'a> {
     }
 }
 
-fn signal(process: &PidFd, signal: Signal) -> Result<(), Error> {
+/// `false`: it has ended already.
+fn signal(process: &PidFd, signal: Signal) -> Result<bool, Error> {
     match process.signal(signal) {
-        Err(error) if !proc::is_gone(&error) => {
-            Err(Error::io(&format!("cannot signal pid {}", process.pid()), &error))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if proc::is_gone(&error) => Ok(false),
+        Err(error) => Err(Error::io(&format!("cannot signal pid {}", process.pid()), &error)),
     }
 }
 
@@ -227,14 +334,14 @@ fn prove(observed: &LeaseObservation) -> (HolderProof, Option<PidFd>) {
     let Some(pid) = observed.pid() else { return (observed.proof.clone(), None) };
     let process = match PidFd::open(pid) {
         Ok(process) => process,
-        Err(Errno::ESRCH | Errno::EINVAL | Errno::ENOENT) => return (HolderProof::NotIt(pid), None),
-        Err(_) => return (HolderProof::Hidden(pid), None),
+        Err(Errno::ESRCH | Errno::EINVAL | Errno::ENOENT) => return (HolderProof::NotIt, None),
+        Err(_) => return (HolderProof::Hidden, None),
     };
     let proof = match fdinfo::holds(pid, &observed.file, fdinfo::exclusive_flock) {
         Ok(true) => alone(pid, observed),
-        Ok(false) => HolderProof::NotIt(pid),
-        Err(error) if proc::is_gone(&error) => HolderProof::NotIt(pid),
-        Err(_) => HolderProof::Hidden(pid),
+        Ok(false) => HolderProof::NotIt,
+        Err(error) if proc::is_gone(&error) => HolderProof::NotIt,
+        Err(_) => HolderProof::Hidden,
     };
     (proof, Some(process))
 }
@@ -248,17 +355,9 @@ fn alone(pid: u32, observed: &LeaseObservation) -> HolderProof {
             // Blind for processes of other users: the one that counts was seen.
             Ok(found) if found.pids.iter().all(|other| *other == pid) => return HolderProof::Holder(pid),
             Ok(found) => others = found.pids,
-            Err(_) => return HolderProof::Hidden(pid),
+            Err(_) => return HolderProof::Hidden,
         }
         thread::sleep(Duration::from_millis(10));
     }
     HolderProof::Several(others)
-}
-
-impl LeaseObservation {
-    /// Does the lock file say something else by now?
-    pub(crate) fn changed(&self) -> bool {
-        let reading = store::read_payload(&self.file, Duration::from_millis(20));
-        !matches!(reading, Ok(PayloadReading::Stable(bytes)) if bytes == self.bytes)
-    }
 }

@@ -32,15 +32,28 @@ pub struct Build {
     pub(crate) revision: Option<String>,
 }
 
-/// What our own tick adds so that silence can be counted in time awake.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What our own tick adds so that silence can be counted in time awake. A field that
+/// could not be read when the tick was written is absent, and proves nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TickStamp {
-    /// The boot in which the clock below ran.
-    pub(crate) boot_id: String,
+    /// The boot in which the clocks below ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) boot_id: Option<String>,
+    /// The time namespace in which the clocks below were read (time_namespaces(7)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) time_ns: Option<u64>,
     /// CLOCK_MONOTONIC at the tick, microseconds.
-    pub(crate) monotonic_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) monotonic_us: Option<u64>,
+    /// CLOCK_BOOTTIME at the tick, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) boottime_us: Option<u64>,
     /// The `last_tick` it was written with; another writer's tick makes it void.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) of: String,
+    /// All lock files of the role, where it has several: a tick goes into each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) locks: Vec<String>,
 }
 
 /// What a resident says about itself when it takes the role.
@@ -52,6 +65,8 @@ pub(crate) struct FirstPayload<'a> {
     pub(crate) acquired_at: Stamp,
     pub(crate) store: Option<&'a str>,
     pub(crate) build: Option<&'a Build>,
+    /// The lock files of the role.
+    pub(crate) locks: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,19 +110,26 @@ impl Payload {
             };
             payload.set("build", &written);
         }
+        if by.locks.len() > 1 {
+            let locks = by.locks.clone();
+            payload.set("orion", &TickStamp { locks, ..TickStamp::default() });
+        }
         payload
     }
 
     /// The same with a new tick; every other field stays as it is.
     #[must_use]
-    pub(crate) fn ticked(mut self, at: Stamp, boot_id: Option<&str>, monotonic_us: u64) -> Self {
+    pub(crate) fn ticked(mut self, at: Stamp, clocks: TickStamp) -> Self {
         let of = at.rfc3339_nanos();
         self.set("last_tick", &of);
-        match boot_id {
-            Some(boot_id) => self.set("orion", &TickStamp { boot_id: boot_id.to_owned(), monotonic_us, of }),
-            None => self.fields.retain(|(name, _)| name != "orion"),
-        }
+        let locks = self.locks();
+        self.set("orion", &TickStamp { of, locks, ..clocks });
         self
+    }
+
+    /// The other lock files of its role; empty where it has one only.
+    pub(crate) fn locks(&self) -> Vec<String> {
+        self.get::<TickStamp>("orion").map_or_else(Vec::new, |orion| orion.locks)
     }
 
     /// The text to write: one line.
@@ -155,7 +177,7 @@ impl Payload {
         self.time("last_tick")
     }
 
-    /// The monotonic stamp of that tick, if it still belongs to it.
+    /// The clocks of that tick, if they still belong to it.
     pub(crate) fn tick_stamp(&self) -> Option<TickStamp> {
         let stamp: TickStamp = self.get("orion")?;
         let of = Stamp::read(&stamp.of).stamp()?;
@@ -238,6 +260,10 @@ mod tests {
         Payload::parse(text.as_bytes()).expect("an object")
     }
 
+    fn clocks() -> TickStamp {
+        TickStamp { boot_id: Some("boot".into()), monotonic_us: Some(77), ..TickStamp::default() }
+    }
+
     #[test]
     fn gos_zero_values_read_as_absent() {
         let payload = parse(GO);
@@ -251,7 +277,7 @@ mod tests {
     #[test]
     fn a_tick_keeps_what_it_does_not_know() {
         let at = Stamp::read("2026-11-29T09:20:00.25Z").stamp().expect("time");
-        let ticked = parse(GO).ticked(at, Some("boot"), 77);
+        let ticked = parse(GO).ticked(at, clocks());
         let text = String::from_utf8(ticked.to_bytes()).expect("text");
         assert!(
             text.contains(r#""future":{"big":123456789012345678901234567890, "f":1e400},"n":1.0"#),
@@ -260,13 +286,13 @@ mod tests {
         assert!(text.contains(r#""acquired_at":"2026-11-29T10:12:04.5+01:00""#), "{text}");
         let again = parse(&text);
         assert_eq!(again.last_tick().stamp().expect("time").time(), at.time());
-        assert_eq!(again.tick_stamp().expect("ours").monotonic_us, 77);
+        assert_eq!(again.tick_stamp().expect("ours").monotonic_us, Some(77));
     }
 
     #[test]
     fn another_writers_tick_voids_our_stamp() {
         let at = Stamp::read("2026-11-29T09:20:00Z").stamp().expect("time");
-        let text = String::from_utf8(parse(GO).ticked(at, Some("boot"), 77).to_bytes()).expect("text");
+        let text = String::from_utf8(parse(GO).ticked(at, clocks()).to_bytes()).expect("text");
         let theirs =
             text.replace("\"last_tick\":\"2026-11-29T09:20:00", "\"last_tick\":\"2026-11-29T09:21:00");
         assert_ne!(text, theirs);

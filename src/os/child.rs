@@ -56,6 +56,17 @@ pub(crate) fn die_with_parent(parent: u32) -> io::Result<bool> {
     Ok(std::os::unix::process::parent_id() == parent)
 }
 
+/// CONT for this process as soon as its parent ends, so that it acts on that also while it
+/// is stopped. The kernel does as much only for a process group that becomes an orphan
+/// (_exit(2)), which under a child subreaper it does not. `false`: the parent has ended already.
+///
+/// # Errors
+/// EINVAL, which no kernel answers to SIGCONT.
+pub(crate) fn continue_with_parents_end(parent: u32) -> io::Result<bool> {
+    prctl::set_pdeathsig(Signal::SIGCONT)?;
+    Ok(std::os::unix::process::parent_id() == parent)
+}
+
 /// A pipe whose read end children inherit and whose write end they do not.
 ///
 /// # Errors

@@ -41,6 +41,11 @@ impl Dir {
         &self.path
     }
 
+    /// Is it the same directory, by whatever path?
+    pub(crate) fn is_same(&self, other: &Self) -> io::Result<bool> {
+        Ok(same_inode(&fstat(&self.fd)?, &fstat(&other.fd)?))
+    }
+
     /// The descriptor.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd

@@ -108,6 +108,11 @@ fn has_lock_on(pid: u32, wanted: &Stat, matches: &impl Fn(&LockLine) -> bool) ->
     Ok(false)
 }
 
+/// A flock, shared or exclusive.
+pub(crate) fn any_flock(lock: &LockLine) -> bool {
+    lock.kind == "FLOCK"
+}
+
 /// An exclusive flock.
 pub(crate) fn exclusive_flock(lock: &LockLine) -> bool {
     lock.kind == "FLOCK" && lock.write

@@ -58,6 +58,15 @@ fn read_boot_id() -> io::Result<Option<String>> {
     Ok(Some(text.trim().to_owned()).filter(|id| !id.is_empty()))
 }
 
+/// The time namespace we are in (time_namespaces(7)); 0 on a kernel that has none (before
+/// 5.6), `None` when that cannot be read.
+pub(crate) fn time_namespace() -> Option<u64> {
+    match namespace("time") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => namespace("pid").ok().flatten().map(|_| 0),
+        other => other.ok().flatten(),
+    }
+}
+
 fn machine_id() -> io::Result<Option<String>> {
     let bytes = proc::read_file("/etc/machine-id")?;
     Ok(std::str::from_utf8(&bytes).ok().and_then(real_machine_id))

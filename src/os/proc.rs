@@ -92,6 +92,22 @@ pub(crate) fn tgid_and_uid(pid: u32) -> io::Result<(u32, u32)> {
     }
 }
 
+/// The numbers of a process in its pid namespaces, from that of `/proc` down to its own
+/// (`NSpid` of proc_pid_status(5), kernel 4.1).
+pub(crate) fn namespace_pids(pid: u32) -> io::Result<Vec<u32>> {
+    let text = read_file(path(pid, "status"))?;
+    let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
+    let numbers = line.and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
+    Ok(numbers.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect())
+}
+
+/// CLOCK_BOOTTIME at the start of a process, microseconds, on the clock of our own time
+/// namespace. Too early by up to one clock tick.
+pub(crate) fn started_us(stat: &ProcStat) -> Option<u64> {
+    let per_second = rustix::param::clock_ticks_per_second();
+    stat.start_ticks.checked_mul(1_000_000)?.checked_div(per_second)
+}
+
 /// The states of every thread of a process, sorted.
 pub(crate) fn thread_states(pid: u32) -> io::Result<Vec<char>> {
     let mut states = Vec::new();

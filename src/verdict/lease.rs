@@ -1,128 +1,41 @@
-//! Is a resident silent, which of two builds is newer, and may a resident be ended?
+//! Which of two builds is newer, and may a resident be ended?
 
 use crate::model::lease::{Build, Payload};
-use crate::model::stamp::Written;
+use crate::verdict::silence::Silence;
 use std::cmp::Ordering;
-use std::time::{Duration, SystemTime};
 
-/// How far ahead a stamp may lie before it counts as "in the future": clocks are
-/// stepped by this much every day.
-const TOLERANCE: Duration = Duration::from_secs(2);
-
-/// The clocks, read after the payload.
-#[derive(Clone, Debug)]
-pub(crate) struct ClockReadings {
-    pub(crate) wall: SystemTime,
-    /// Time awake since boot, microseconds.
-    pub(crate) monotonic_us: u64,
-    /// Time since boot, suspend included, microseconds.
-    pub(crate) boottime_us: u64,
-    pub(crate) boot_id: Option<String>,
+/// How our build stands to the one that a resident runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuildOrder {
+    /// Both are stamped, and ours is later.
+    Newer,
+    /// Both are stamped, and ours is earlier.
+    Older,
+    /// The same file time, and the same size and revision as far as both are known.
+    Same,
+    /// The same file time, and another size or revision. Which was built later is not
+    /// known: reproducible builds give every file one time.
+    DifferentAtOneTime,
+    /// A side does not say when its file was changed.
+    Unknown,
 }
 
-/// What a resident's ticks say. Only [`Silence::Stuck`] is a finding; everything
-/// else is a resident at work as far as anybody can tell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Silence {
-    /// It never promised anything.
-    NeverTicked,
-    /// It ticked within the limit.
-    Fresh {
-        /// Since then, in time awake as far as known.
-        silent: Duration,
-    },
-    /// It ticked, and then not for the whole limit, counted in time awake.
-    Stuck {
-        /// For how long, awake.
-        silent: Duration,
-    },
-    /// Silent by the wall clock, but that may be the machine's sleep or a clock that moved.
-    Unproved {
-        /// Why it is not called stuck, as a fragment.
-        why: &'static str,
-        /// When a second look would prove it: after this much more time awake with the same tick.
-        second_look: Option<Duration>,
-    },
-}
-
-/// The payload cannot be read as one with a usable tick.
-const UNREADABLE: &str = "its last tick cannot be read as a time";
-const FUTURE: &str = "clock moved: its last tick lies in the future";
-const BEFORE_BOOT: &str = "clock moved: its last tick lies before this boot";
-const OTHER_BOOT: &str = "its last tick is from another boot";
-const SLEPT: &str = "this machine may have slept since its last tick";
-
-/// Judges the ticks of a live resident. `same_tick_for`: how long, in time awake,
-/// the caller itself has been seeing this very tick.
-pub(crate) fn silence(
-    payload: &Payload,
-    now: &ClockReadings,
-    limit: Duration,
-    same_tick_for: Duration,
-) -> Silence {
-    let tick = match payload.last_tick() {
-        Written::Absent => return Silence::NeverTicked,
-        Written::Unreadable => return Silence::Unproved { why: UNREADABLE, second_look: None },
-        Written::At(tick) => tick,
+/// Compares two builds. Equal times are no order: two builds that both counted as newer
+/// would evict each other for ever.
+pub(crate) fn build_order(ours: &Build, theirs: &Build) -> BuildOrder {
+    let (Some(our_time), Some(their_time)) = (ours.mod_time, theirs.mod_time) else {
+        return BuildOrder::Unknown;
     };
-    if let Some(stamp) = payload.tick_stamp() {
-        if now.boot_id.as_deref() != Some(stamp.boot_id.as_str()) {
-            return Silence::Unproved { why: OTHER_BOOT, second_look: None };
-        }
-        let Some(silent) = now.monotonic_us.checked_sub(stamp.monotonic_us) else {
-            return Silence::Unproved { why: FUTURE, second_look: None };
-        };
-        return by_limit(Duration::from_micros(silent), limit);
-    }
-    // Another program's tick has the wall clock only. Seen with our own eyes for the whole limit it is proof.
-    if same_tick_for >= limit {
-        return Silence::Stuck { silent: same_tick_for };
-    }
-    let second_look = Some(limit.saturating_sub(same_tick_for));
-    let age = match now.wall.duration_since(tick.time()) {
-        Ok(age) => age,
-        Err(ahead) if ahead.duration() <= TOLERANCE => Duration::ZERO,
-        Err(_) => return Silence::Unproved { why: FUTURE, second_look },
-    };
-    if age < limit {
-        return Silence::Fresh { silent: age };
-    }
-    if age > Duration::from_micros(now.boottime_us) + TOLERANCE {
-        return Silence::Unproved { why: BEFORE_BOOT, second_look };
-    }
-    // Even if this machine slept all its sleep since that tick, so much of the silence was awake.
-    let slept = Duration::from_micros(now.boottime_us.saturating_sub(now.monotonic_us));
-    let awake = age.saturating_sub(slept);
-    if awake >= limit {
-        Silence::Stuck { silent: awake }
-    } else {
-        Silence::Unproved { why: SLEPT, second_look }
-    }
-}
-
-fn by_limit(silent: Duration, limit: Duration) -> Silence {
-    if silent >= limit { Silence::Stuck { silent } } else { Silence::Fresh { silent } }
-}
-
-/// Does a stamp of this payload lie in the future, as far as the wall clock goes?
-pub(crate) fn clock_moved(payload: &Payload, now: &ClockReadings) -> bool {
-    [payload.last_tick(), payload.acquired_at()]
-        .into_iter()
-        .filter_map(Written::stamp)
-        .any(|stamp| stamp.time().duration_since(now.wall).is_ok_and(|ahead| ahead > TOLERANCE))
-}
-
-/// Is `ours` a newer build than `theirs`? Only when both are stamped and ours is
-/// later; or at one time, when size and revision both differ.
-pub(crate) fn newer_than(ours: &Build, theirs: &Build) -> bool {
-    let (Some(our_time), Some(their_time)) = (ours.mod_time, theirs.mod_time) else { return false };
     match our_time.compare(their_time) {
-        Ordering::Greater => true,
-        Ordering::Less => false,
-        Ordering::Equal => {
-            differ(ours.size.as_ref(), theirs.size.as_ref())
-                && differ(ours.revision.as_ref(), theirs.revision.as_ref())
+        Ordering::Greater => BuildOrder::Newer,
+        Ordering::Less => BuildOrder::Older,
+        Ordering::Equal
+            if differ(ours.size.as_ref(), theirs.size.as_ref())
+                || differ(ours.revision.as_ref(), theirs.revision.as_ref()) =>
+        {
+            BuildOrder::DifferentAtOneTime
         }
+        Ordering::Equal => BuildOrder::Same,
     }
 }
 
@@ -140,17 +53,18 @@ pub(crate) enum TakeoverReason {
     Newer,
 }
 
-/// How well is it known who holds the role?
+/// How well is it known who holds the role? The number in a payload names nobody by
+/// itself: it may be from another pid namespace, or of a process that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HolderProof {
-    /// The flock on this very file is seen in the payload's process, and in no other.
+    /// The flock on this very file is seen in the payload's process; the number is the one it has here.
     Holder(u32),
     /// The payload could not be read, or names nobody.
     NoName,
-    /// The payload's process has no such flock.
-    NotIt(u32),
-    /// The descriptors of the payload's process cannot be seen.
-    Hidden(u32),
+    /// The process that has the payload's number here has no such flock.
+    NotIt,
+    /// The descriptors of the process that has the payload's number here cannot be seen.
+    Hidden,
     /// More processes share the flock: ending one frees nothing.
     Several(Vec<u32>),
 }
@@ -162,6 +76,8 @@ pub(crate) enum TakeoverVerdict {
     End(u32, TakeoverReason),
     /// No: it is alive, and nothing that was asked for applies to it.
     Keep(String),
+    /// No: it is alive, and whether it is stuck has no second witness.
+    Doubtful(String),
     /// No: who it is cannot be proved.
     CannotTell(String),
 }
@@ -174,13 +90,20 @@ pub(crate) fn takeover(
     proof: &HolderProof,
 ) -> TakeoverVerdict {
     let Some((payload, silence)) = payload else { return TakeoverVerdict::CannotTell(doubt(proof)) };
-    let stuck = matches!(silence, Silence::Stuck { .. });
-    let newer = ours.zip(payload.build().as_ref()).is_some_and(|(ours, theirs)| newer_than(ours, theirs));
+    let order = ours.zip(payload.build().as_ref()).map(|(ours, theirs)| build_order(ours, theirs));
     let reason = allowed.iter().copied().find(|reason| match reason {
-        TakeoverReason::Stuck => stuck,
-        TakeoverReason::Newer => newer,
+        TakeoverReason::Stuck => matches!(silence, Silence::Stuck { .. }),
+        TakeoverReason::Newer => order == Some(BuildOrder::Newer),
     });
-    let Some(reason) = reason else { return TakeoverVerdict::Keep(refusal(allowed, payload, silence, ours)) };
+    let Some(reason) = reason else {
+        let why = why_kept(allowed, silence, ours, order);
+        return match silence {
+            Silence::Unproved { .. } if allowed.contains(&TakeoverReason::Stuck) => {
+                TakeoverVerdict::Doubtful(why)
+            }
+            _ => TakeoverVerdict::Keep(why),
+        };
+    };
     match proof {
         HolderProof::Holder(pid) => TakeoverVerdict::End(*pid, reason),
         proof => TakeoverVerdict::CannotTell(doubt(proof)),
@@ -190,13 +113,15 @@ pub(crate) fn takeover(
 /// Why it is not known who holds the role.
 fn doubt(proof: &HolderProof) -> String {
     match proof {
-        HolderProof::Holder(pid) => format!("the payload of pid {pid} cannot be read"),
+        HolderProof::Holder(_) => "its payload cannot be read".into(),
         HolderProof::NoName => {
             "its payload cannot be read or names no process, so nobody knows whose it is".into()
         }
-        HolderProof::NotIt(pid) => format!("pid {pid} of its payload does not hold the lock file"),
-        HolderProof::Hidden(pid) => {
-            format!("the descriptors of pid {pid} cannot be seen (run this as its user)")
+        HolderProof::NotIt => "the process that its payload names does not hold the lock file here".into(),
+        HolderProof::Hidden => {
+            "the descriptors of the process that its payload names cannot be seen (run this as its user, \
+             in its pid namespace)"
+                .into()
         }
         HolderProof::Several(pids) => {
             let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
@@ -205,22 +130,37 @@ fn doubt(proof: &HolderProof) -> String {
     }
 }
 
-fn refusal(allowed: &[TakeoverReason], payload: &Payload, silence: &Silence, ours: Option<&Build>) -> String {
+fn why_kept(
+    allowed: &[TakeoverReason],
+    silence: &Silence,
+    ours: Option<&Build>,
+    order: Option<BuildOrder>,
+) -> String {
     let mut reasons = Vec::new();
     if allowed.contains(&TakeoverReason::Stuck) {
         reasons.push(match silence {
             Silence::NeverTicked => "it never ticked, so it is not known to be stuck".to_owned(),
             Silence::Fresh { .. } => "it ticks".to_owned(),
-            Silence::Unproved { why, .. } => (*why).to_owned(),
+            Silence::Unproved { why, .. } => format!("cannot tell whether it is stuck: {why}"),
             Silence::Stuck { .. } => "it is stuck".to_owned(),
         });
     }
     if allowed.contains(&TakeoverReason::Newer) {
-        reasons.push(match (payload.build(), ours) {
-            (None, _) => "it does not say which build it runs".to_owned(),
-            (_, None) => "our own build is not known".to_owned(),
-            (Some(_), Some(_)) => "its build is not older than ours".to_owned(),
-        });
+        let why = match order {
+            None | Some(BuildOrder::Unknown) if ours.is_none_or(|ours| ours.mod_time.is_none()) => {
+                "our own build is not known"
+            }
+            None | Some(BuildOrder::Unknown) => "it does not say which build it runs",
+            Some(BuildOrder::DifferentAtOneTime) => {
+                "its build has the same file time as ours and another size or revision; \
+                 equal times say nothing about which is newer"
+            }
+            Some(BuildOrder::Same) => "its build has the same file time as ours",
+            Some(BuildOrder::Older) => "its build is newer than ours",
+            // Not reached: a newer build of ours is a reason.
+            Some(BuildOrder::Newer) => "its build is older than ours",
+        };
+        reasons.push(why.to_owned());
     }
     if reasons.is_empty() { "nothing was asked for that allows it".to_owned() } else { reasons.join(" and ") }
 }

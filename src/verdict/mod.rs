@@ -13,4 +13,5 @@ pub(crate) mod reap;
 pub(crate) mod reason;
 pub(crate) mod reconcile;
 pub(crate) mod run_end;
+pub(crate) mod silence;
 pub(crate) mod story;

@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
         &["verdict", "model", "os", "runner", "tracker", "cli", "report", "error", "exit", "env", "lease"],
     ),
     // The public module: a small command of its own, for Rust programs instead of people.
-    ("lease", &["verdict", "model", "os", "error", "report"]),
+    ("lease", &["verdict", "model", "os", "error", "report", "env"]),
     ("lib", &["command", "lease"]),
 ];
 const LONGEST: usize = 400;

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// Far more than anything here takes, on a machine that does ten other things.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
+/// The shortest silence that counts.
+pub(crate) const BRIEFLY: &str = "1s";
+
 /// The program under test, from `ORION_TEST_BIN_DIR` where that is set.
 pub(crate) fn program() -> PathBuf {
     match std::env::var_os("ORION_TEST_BIN_DIR").filter(|dir| !dir.is_empty()) {
@@ -75,6 +78,17 @@ impl Scene {
         let script = format!("echo $$; {script}");
         words.extend(["journal.db", "bash", "-c", &script]);
         Actor::start(&mut self.lease(words))
+    }
+
+    /// A resident of another make that ticked once, after its start, and is silent since: long
+    /// enough for [`BRIEFLY`]. `fields` are more fields of its payload.
+    pub(crate) fn silent_stranger(&self, lock: &str, fields: &str, before: &str) -> Actor {
+        let actor = self.stranger(lock, "{}", before);
+        let comma = if fields.is_empty() { "" } else { "," };
+        let payload = format!("{{\"pid\":{},{}{comma}{fields}}}", actor.pid, tick_fields(0));
+        fs::write(self.path(lock), payload).expect("payload");
+        until("it is silent", || self.call(["probe", "--stuck-after", BRIEFLY, "journal.db"]).code == 76);
+        actor
     }
 
     /// A resident of another make: a process that holds the flock and writes this
@@ -258,7 +272,23 @@ pub(crate) fn nap() {
 
 /// Clocks and the boot, as a tick carries them.
 pub(crate) fn monotonic_us() -> u64 {
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).expect("clock");
+    micros(nix::time::ClockId::CLOCK_MONOTONIC)
+}
+
+pub(crate) fn boottime_us() -> u64 {
+    micros(nix::time::ClockId::CLOCK_BOOTTIME)
+}
+
+/// The time namespace of the tests; 0 on a kernel that has none.
+pub(crate) fn time_ns() -> u64 {
+    std::os::linux::fs::MetadataExt::st_ino(&match fs::metadata("/proc/self/ns/time") {
+        Ok(namespace) => namespace,
+        Err(_) => return 0,
+    })
+}
+
+fn micros(clock: nix::time::ClockId) -> u64 {
+    let time = nix::time::clock_gettime(clock).expect("clock");
     u64::try_from(time.tv_sec()).expect("seconds") * 1_000_000
         + u64::try_from(time.tv_nsec()).expect("nanos") / 1000
 }
@@ -274,9 +304,11 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
 /// Fields of a tick that was `awake_ago` seconds ago, for a payload of a stranger.
 pub(crate) fn tick_fields(awake_ago: u64) -> String {
     let at = rfc3339(SystemTime::now() - Duration::from_secs(awake_ago));
-    let monotonic = monotonic_us().saturating_sub(awake_ago * 1_000_000);
+    let before = |now: u64| now.saturating_sub(awake_ago * 1_000_000);
+    let (monotonic, boottime) = (before(monotonic_us()), before(boottime_us()));
     format!(
-        r#""last_tick":"{at}","orion":{{"boot_id":"{}","monotonic_us":{monotonic},"of":"{at}"}}"#,
-        boot_id()
+        r#""last_tick":"{at}","orion":{{"boot_id":"{}","time_ns":{},"monotonic_us":{monotonic},"boottime_us":{boottime},"of":"{at}"}}"#,
+        boot_id(),
+        time_ns(),
     )
 }

@@ -39,7 +39,9 @@ pub(super) fn guard(arguments: &Guardian) -> Result<Status, Error> {
     SignalMask::of([TERMINAL_STOP]).give_back().map_err(system)?;
     let mut pipe = child::adopt_pipe(arguments.pipe).map_err(system)?;
     let queue = SignalQueue::new([Signal::SIGCHLD]).map_err(system)?;
-    if !may_start(&mut pipe).map_err(system)? {
+    // A guardian that somebody stopped must wake up and act when the supervisor ends.
+    let supervised = child::continue_with_parents_end(arguments.parent).map_err(system)?;
+    if !supervised || !may_start(&mut pipe).map_err(system)? {
         return Err(Error::new(
             Kind::NotOwner,
             "the process that held the role ended before its command began",

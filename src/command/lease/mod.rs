@@ -1,5 +1,6 @@
 //! `orion-lease`: one file per subcommand.
 
+mod evidence;
 mod guardian;
 mod probe;
 mod run;
@@ -11,9 +12,12 @@ use crate::cli::lease::{LeaseArgs, LeaseCommand, LeaseStore};
 use crate::command::local_time;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::lease::{observe, ticking};
+use crate::lease::observe::{self, show};
+use crate::lease::ticking;
 use crate::report::Report;
 use serde_json::json;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The name before every line.
@@ -42,14 +46,20 @@ pub fn main() -> ExitCode {
 
 fn path(arguments: &LeaseStore, report: &Report) -> Result<Status, Error> {
     let place = observe::find(&arguments.store)?;
-    let lock = place.lock_path();
+    let locks: Vec<PathBuf> = place.own().map(|(_, lock)| lock.path()).collect();
     let printed = if report.json {
-        report.object(&json!({
-            "store": place.store.to_string_lossy(),
-            "lock": lock.to_string_lossy(),
-        }))
+        let texts: Option<Vec<&str>> = locks.iter().map(|lock| lock.to_str()).collect();
+        let (Some(store), Some(locks)) = (place.store.to_str(), texts) else {
+            return Err(Error::usage(format!(
+                "{} is not UTF-8, and JSON holds nothing else",
+                show(&place.store)
+            ))
+            .hint("without --json its bytes are printed"));
+        };
+        report.object(&json!({"store": store, "lock": locks[0], "locks": locks}))
     } else {
-        report.data(&lock.to_string_lossy())
+        let lines: Vec<&[u8]> = locks.iter().map(|lock| lock.as_os_str().as_bytes()).collect();
+        report.bytes(&lines.join(&b'\n'))
     };
     printed.map_err(|error| Error::io("stdout", &error))?;
     Ok(Exit::Ok.into())
@@ -65,7 +75,7 @@ fn tick(arguments: &LeaseStore, report: &Report) -> Result<Status, Error> {
     let callers = [std::os::unix::process::parent_id(), std::process::id()];
     ticking::tick_for(&place, &callers)?;
     if report.json {
-        drop(report.object(&json!({"store": place.store.to_string_lossy(), "ticked": true})));
+        drop(report.object(&json!({"store": say::json_path(&place.store), "ticked": true})));
     }
     Ok(Exit::Ok.into())
 }

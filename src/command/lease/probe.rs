@@ -1,10 +1,12 @@
 //! `probe`: who serves a store, said without taking part.
 
-use super::say::HolderReport;
+use super::evidence::evidence;
+use super::say::{HolderReport, json_path};
 use crate::cli::lease::LeaseProbe;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::lease::observe::{self, LockState, show};
+use crate::os::store::LockPlace;
 use crate::report::Report;
 use serde_json::json;
 
@@ -18,16 +20,21 @@ pub(super) fn probe(arguments: &LeaseProbe, report: &Report) -> Result<Status, E
             _ => error,
         })?;
     let state = observe::observe(&place)?;
-    let store = place.store.to_string_lossy();
     let lock = place.lock_path();
     let (exit, line, mut object) = match &state {
         LockState::Free => {
             let exit = if arguments.up { Exit::Unavailable } else { Exit::Ok };
-            let line = format!("free: nobody serves {} (looked at {})", show(&place.store), show(&lock));
+            let paths = |locks: Vec<&LockPlace>| {
+                locks.iter().map(|lock| show(&lock.path())).collect::<Vec<_>>().join(" and ")
+            };
+            let own = paths(place.own().map(|(_, lock)| lock).collect());
+            let line = format!("free: nobody serves {} (looked at {own})", show(&place.store));
+            report.note(&format!("not locked, or not there: {}", paths(place.locks.iter().collect())));
             (exit, line, json!({"state": "free"}))
         }
         LockState::Held(observed) => {
             let known = HolderReport::of(&place, observed, arguments.patience.stuck_after);
+            evidence(&known).iter().for_each(|line| report.note(line));
             let mut object = json!({
                 "state": if known.is_stuck() { "stuck" } else { "held" },
                 "holder": known.object(),
@@ -44,8 +51,8 @@ pub(super) fn probe(arguments: &LeaseProbe, report: &Report) -> Result<Status, E
             (exit, known.long_line(), object)
         }
     };
-    object["store"] = json!(store);
-    object["lock"] = json!(lock.to_string_lossy());
+    object["store"] = json!(json_path(&place.store));
+    object["lock"] = json!(json_path(&lock));
     // The exit code is the answer; a closed pipe does not change it.
     drop(if report.json {
         report.object(&object)

@@ -1,5 +1,6 @@
 //! `run`: take the role, or be refused, and run a command under it.
 
+use super::evidence::evidence;
 use super::say::HolderReport;
 use super::supervise::supervise;
 use crate::cli::lease::{LeaseRun, When};
@@ -56,6 +57,7 @@ pub(super) fn run(arguments: LeaseRun, report: &Report) -> Result<Status, Error>
     match role::take(&place, |observed| attempt.judge(observed))? {
         RoleOutcome::Held(observed) => {
             let known = HolderReport::of(&place, &observed, policy.stuck_after);
+            evidence(&known).iter().for_each(|line| report.note(line));
             report.error(&refusal(&known, &observed, attempt.kept.as_deref()), !known.is_loud());
             Ok(busy)
         }

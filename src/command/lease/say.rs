@@ -9,6 +9,7 @@ use crate::model::time::WallTime;
 use crate::os::store::StorePlace;
 use crate::os::{clock, proc};
 use crate::report::escape;
+use crate::verdict::lease::HolderProof;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -18,7 +19,7 @@ pub(super) struct HolderReport<'a> {
     pub(super) place: &'a StorePlace,
     pub(super) observed: &'a LeaseObservation,
     pub(super) holder: Holder,
-    stuck_after: Duration,
+    pub(super) stuck_after: Duration,
 }
 
 impl<'a> HolderReport<'a> {
@@ -29,12 +30,17 @@ impl<'a> HolderReport<'a> {
     /// `pid 812 (server, uid 1000, surface wake)`, or why there is no name.
     fn who(&self) -> String {
         let Some(pid) = self.holder.pid else {
-            let others = self.observed.others();
-            if others.is_empty() {
-                return "a process that cannot be named (its payload cannot be read, or is another's)".into();
-            }
-            let names: Vec<String> = others.iter().map(|pid| process(*pid)).collect();
-            return format!("{} (the process named in its payload does not hold it)", names.join(" and "));
+            let names: Vec<String> = self.observed.found.pids.iter().map(|pid| process(*pid)).collect();
+            let whose = match self.observed.proof {
+                HolderProof::NoName => "its payload names nobody",
+                HolderProof::Hidden => "the process that its payload names cannot be looked into",
+                _ => "the process that its payload names does not hold it",
+            };
+            return if names.is_empty() {
+                format!("a process that cannot be seen from here ({whose})")
+            } else {
+                format!("{} ({whose})", names.join(" and "))
+            };
         };
         let mut details: Vec<String> = self.holder.comm.iter().cloned().collect();
         if let Ok((_, uid)) = proc::tgid_and_uid(pid) {
@@ -112,7 +118,7 @@ impl<'a> HolderReport<'a> {
         let limit = if self.stuck_after == STUCK_AFTER {
             String::new()
         } else {
-            format!("--stuck-after {} ", duration::show(self.stuck_after))
+            format!("--stuck-after {} ", exact(self.stuck_after))
         };
         format!("orion-lease takeover {limit}{}", quoted(&self.place.store))
     }
@@ -143,7 +149,7 @@ impl<'a> HolderReport<'a> {
             put("uid", json!(proc::tgid_and_uid(pid).ok().map(|(_, uid)| uid)));
             put("command_line", json!(command_line(pid)));
         } else {
-            put("held_by", json!(self.observed.others()));
+            put("held_by", json!(self.observed.found.pids));
         }
         for (name, time) in [("acquired_at", holder.acquired_at), ("last_tick", holder.last_tick)] {
             put(name, json!(time.map(rfc3339)));
@@ -186,7 +192,7 @@ fn rfc3339(time: SystemTime) -> String {
 }
 
 /// `pid 913 (node)`.
-fn process(pid: u32) -> String {
+pub(super) fn process(pid: u32) -> String {
     let comm = proc::stat(pid).map_or_else(|_| "?".to_owned(), |stat| escape(stat.comm.as_bytes(), 64));
     format!("pid {pid} ({comm})")
 }
@@ -197,24 +203,52 @@ fn command_line(pid: u32) -> Option<String> {
     Some(escape(&words.join(&b' '), 120))
 }
 
-/// A path as one word of a shell line.
+/// A duration that reads as exactly this one.
+pub(super) fn exact(duration: Duration) -> String {
+    match duration.subsec_millis() {
+        0 => format!("{}s", duration.as_secs()),
+        _ => format!("{}ms", duration.as_millis()),
+    }
+}
+
+/// A path for JSON, which has no bytes: one that is not UTF-8 is written as in messages.
+pub(super) fn json_path(path: &Path) -> String {
+    path.to_str().map_or_else(|| show(path), str::to_owned)
+}
+
+/// A path as one word of a shell line. Bytes that would drive a terminal, or are not UTF-8,
+/// come as `$'\xff'`, which bash, zsh and ksh read.
 fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte));
-    if plain {
-        text.into_owned()
-    } else {
-        format!("'{}'", escape(text.as_bytes(), 400).replace('\'', r"'\''"))
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(byte)) {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    match path.to_str() {
+        Some(text) if escape(bytes, usize::MAX) == text => format!("'{}'", text.replace('\'', r"'\''")),
+        _ => {
+            let word = bytes.iter().map(|byte| match byte {
+                b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+                b' '..=b'~' => char::from(*byte).to_string(),
+                byte => format!("\\x{byte:02x}"),
+            });
+            format!("$'{}'", word.collect::<String>())
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn a_store_with_blanks_and_quotes_is_one_word() {
         assert_eq!(quoted(Path::new("/srv/a.db")), "/srv/a.db");
         assert_eq!(quoted(Path::new("/srv/my 'db'")), r"'/srv/my '\''db'\'''");
+        assert_eq!(quoted(Path::new("/srv/é.db")), "'/srv/é.db'");
+        assert_eq!(quoted(Path::new("/srv/a\n'b")), r"$'/srv/a\x0a\'b'");
+        let raw = std::ffi::OsStr::from_bytes(b"/srv/\xff.db");
+        assert_eq!(quoted(Path::new(raw)), r"$'/srv/\xff.db'");
+        assert_eq!(exact(Duration::from_millis(1500)), "1500ms");
     }
 }

@@ -68,7 +68,8 @@ pub(super) fn supervise(resident: Resident, command: &[OsString], report: &Repor
     let (read, pipe) = child::pipe_for_child().map_err(system)?;
     let guardian = Command::new("/proc/self/exe")
         .arg0(super::PROGRAM)
-        .args([GUARDIAN, "--pipe", &child::number(&read).to_string(), "--mask", &mask.to_text(), "--"])
+        .args([GUARDIAN, "--pipe", &child::number(&read).to_string(), "--mask", &mask.to_text()])
+        .args(["--parent", &std::process::id().to_string(), "--"])
         .args(command)
         .process_group(0)
         .spawn()
@@ -77,7 +78,9 @@ pub(super) fn supervise(resident: Resident, command: &[OsString], report: &Repor
     let terminal = ControllingTerminal::controlling()
         .filter(ControllingTerminal::is_ours)
         .filter(|terminal| terminal.give_to(guardian.id()).is_ok());
-    let watch = Inotify::watch_file(&resident.lock_path()).ok();
+    // One watch tells of one file; several are looked at once a second.
+    let watched = Some(resident.lock_path()).filter(|_| !resident.has_several_locks());
+    let watch = watched.and_then(|path| Inotify::watch_file(&path).ok());
     let mut supervisor = Supervisor {
         resident: &resident,
         report,
@@ -156,10 +159,11 @@ impl Supervisor<'_> {
     /// A file that cannot be looked at (EACCES, EIO) proves nothing: then the role stays.
     fn stand_down_if_lost(&mut self) {
         match self.kill_at {
-            None if !self.resident.is_current() => {
+            None => {
+                let Some(lost) = self.resident.lost() else { return };
                 self.report.warn(&format!(
                     "{} was removed or replaced, so the role can be taken by others: ending the command",
-                    show(&self.resident.lock_path())
+                    show(&lost)
                 ));
                 self.send(Signal::SIGTERM as u8);
                 self.kill_at = Some(Instant::now() + STAND_DOWN);

@@ -1,11 +1,12 @@
 //! `takeover`: end a stuck holder, leave the role free.
 
-use super::say::HolderReport;
+use super::evidence::evidence;
+use super::say::{HolderReport, json_path};
 use crate::cli::lease::LeaseTakeover;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::lease::observe::{self, LeaseObservation, LockState, show};
-use crate::lease::role::{self, RoleOutcome};
+use crate::lease::role::{self, RoleOutcome, is_ancestor};
 use crate::lease::takeover::{AskedHolder, LeasePolicy, RoleAttempt};
 use crate::model::duration;
 use crate::os::store::StorePlace;
@@ -46,7 +47,15 @@ pub(super) fn takeover(arguments: &LeaseTakeover, report: &Report) -> Result<Sta
                 say_due(report, &place, pid);
                 Ok(Exit::Ok.into())
             }
-            None => Err(refused(&place, &observed, arguments.patience.stuck_after, attempt.kept.as_deref())),
+            None => {
+                let known = HolderReport::of(&place, &observed, arguments.patience.stuck_after);
+                evidence(&known).iter().for_each(|line| report.note(line));
+                let ours = observed.pid().is_some_and(is_ancestor);
+                let otherwise = if ours { "it is one of our own callers" } else { "it is at work" };
+                let why = attempt.kept.as_deref().unwrap_or(otherwise);
+                let kind = if attempt.doubtful { Kind::CannotTell } else { Kind::Held };
+                Err(Error::new(kind, format!("{}: not taken over: {why}", known.line())))
+            }
         },
     }
 }
@@ -66,23 +75,14 @@ fn after(
         say(report, place, "has a new holder", Some(asked));
         return Ok(Exit::Ok.into());
     }
-    Err(Error::new(Kind::StillRunning, format!("pid {pid} was asked to end, and {}", known.line())))
-}
-
-fn refused(
-    place: &StorePlace,
-    observed: &LeaseObservation,
-    stuck_after: Duration,
-    kept: Option<&str>,
-) -> Error {
-    let known = HolderReport::of(place, observed, stuck_after);
-    let why = kept.unwrap_or("it is one of our own callers");
-    Error::new(Kind::Held, format!("{}: not taken over: {why}", known.line()))
+    // What it started with the lock in its hands has it still.
+    let what = if asked.process.ended().unwrap_or(false) { "has ended" } else { "was asked to end" };
+    Err(Error::new(Kind::StillRunning, format!("pid {pid} {what}, and {}", known.line())))
 }
 
 fn say_due(report: &Report, place: &StorePlace, pid: u32) {
     if report.json {
-        drop(report.object(&json!({"store": place.store.to_string_lossy(), "would_end": pid})));
+        drop(report.object(&json!({"store": json_path(&place.store), "would_end": pid})));
     } else {
         drop(report.data(&format!("would end pid {pid}, which holds {}", show(&place.store))));
     }
@@ -91,7 +91,7 @@ fn say_due(report: &Report, place: &StorePlace, pid: u32) {
 fn say(report: &Report, place: &StorePlace, how: &str, asked: Option<&AskedHolder>) {
     if report.json {
         drop(report.object(&json!({
-            "store": place.store.to_string_lossy(),
+            "store": json_path(&place.store),
             "role": how,
             "ended": asked.map(|asked| asked.process.pid()),
             "killed": asked.is_some_and(|asked| asked.killed),
