@@ -3,7 +3,6 @@ use crate::model::stamp::Stamp;
 use std::time::UNIX_EPOCH;
 
 const LIMIT: Duration = Duration::from_secs(300);
-const NONE: Duration = Duration::ZERO;
 /// The wall clock of these tests, seconds since 1970.
 const WALL: u64 = 1_800_000_000;
 /// How long the machine has been up, and how long the holder runs, seconds.
