@@ -195,7 +195,6 @@ impl<'a> RoleAttempt<'a> {
                 if reason == TakeoverReason::Stuck
                     && let Some(left) = self.until_second_look()
                 {
-                    self.wait_at_least(left + LOOK_EVERY);
                     return Ok(Some(NextStep::Wait(left)));
                 }
                 // The search through every process is for the case in which it decides.
@@ -353,7 +352,9 @@ fn alone(pid: u32, observed: &LeaseObservation) -> HolderProof {
     for _ in 0..LOOKS {
         match fdinfo::holders(&observed.file, fdinfo::exclusive_flock) {
             // Blind for processes of other users: the one that counts was seen.
-            Ok(found) if found.pids.iter().all(|other| *other == pid) => return HolderProof::Holder(pid),
+            Ok(found) if found.pids == [pid] => return HolderProof::Holder(pid),
+            // It gave the lock up, or another has it by now.
+            Ok(found) if !found.pids.contains(&pid) => return HolderProof::NotIt,
             Ok(found) => others = found.pids,
             Err(_) => return HolderProof::Hidden,
         }
