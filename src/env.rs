@@ -47,12 +47,16 @@ pub(crate) mod name {
     pub(crate) const SINGLE_MACHINE: &str = "ORION_SINGLE_MACHINE";
     /// The settings file of `orion-claim`, as `--config`.
     pub(crate) const CLAIM_CONFIG: &str = "ORION_CLAIM_CONFIG";
-    /// A tracker's token; goes before GH_TOKEN, GITHUB_TOKEN and JIRA_TOKEN.
+    /// A tracker's token; goes before those of one kind of tracker.
     pub(crate) const TRACKER_TOKEN: &str = "ORION_TRACKER_TOKEN";
     /// The login that goes with a Jira token.
     pub(crate) const TRACKER_USER: &str = "ORION_TRACKER_USER";
     /// GitHub's tokens, as its own tools read them.
     pub(crate) const GITHUB_TOKENS: [&str; 2] = ["GH_TOKEN", "GITHUB_TOKEN"];
+    /// A token of Gitea or Forgejo.
+    pub(crate) const GITEA_TOKEN: &str = "GITEA_TOKEN";
+    /// A GitLab token.
+    pub(crate) const GITLAB_TOKEN: &str = "GITLAB_TOKEN";
     /// A Jira token.
     pub(crate) const JIRA_TOKEN: &str = "JIRA_TOKEN";
     /// The API of a GitHub Enterprise server.

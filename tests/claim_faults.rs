@@ -34,6 +34,18 @@ const SERVER: [(&str, MakeKind); 10] = [
     ("HTML", || Kind::Answer(answer(200, "<html>sign in</html>"))),
 ];
 
+/// All of them on the first two servers and in the long proof. The others go through
+/// the same code for requests: each takes what hurts its own way of writing most.
+fn kinds(dialect: Dialect) -> Vec<(&'static str, MakeKind)> {
+    let some: &[usize] = match dialect {
+        _ if std::env::var_os("ORION_TORTURE").is_some() => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+        Dialect::GitHub | Dialect::Jira => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+        Dialect::GitLab => &[0, 2, 4, 6],
+        Dialect::Gitea => &[1, 2, 7, 8],
+    };
+    some.iter().map(|at| SERVER[*at]).collect()
+}
+
 fn answer(status: u16, body: &str) -> Answer {
     Answer { status, headers: Vec::new(), body: body.to_owned() }
 }
@@ -69,7 +81,7 @@ fn with_fault(
 }
 
 fn faulty_claims(dialect: Dialect) {
-    for (what, kind) in SERVER {
+    for (what, kind) in kinds(dialect) {
         for n in 1.. {
             let remote = Remote::with(dialect, 1);
             let key = remote.key(1);
@@ -99,8 +111,18 @@ fn anything_may_happen_to_any_request_of_a_claim_on_jira() {
     faulty_claims(Dialect::Jira);
 }
 
+#[test]
+fn anything_may_happen_to_any_request_of_a_claim_on_gitlab() {
+    faulty_claims(Dialect::GitLab);
+}
+
+#[test]
+fn anything_may_happen_to_any_request_of_a_claim_on_gitea() {
+    faulty_claims(Dialect::Gitea);
+}
+
 fn faulty_hand_overs(dialect: Dialect) {
-    for (what, kind) in SERVER {
+    for (what, kind) in kinds(dialect) {
         for n in 1.. {
             let remote = Remote::with(dialect, 1);
             let key = remote.key(1);
@@ -130,8 +152,18 @@ fn anything_may_happen_to_any_request_of_a_hand_over_on_jira() {
     faulty_hand_overs(Dialect::Jira);
 }
 
+#[test]
+fn anything_may_happen_to_any_request_of_a_hand_over_on_gitlab() {
+    faulty_hand_overs(Dialect::GitLab);
+}
+
+#[test]
+fn anything_may_happen_to_any_request_of_a_hand_over_on_gitea() {
+    faulty_hand_overs(Dialect::Gitea);
+}
+
 fn faulty_passes(dialect: Dialect) {
-    for (what, kind) in SERVER {
+    for (what, kind) in kinds(dialect) {
         for n in 1.. {
             let remote = Remote::with(dialect, 1);
             let key = remote.key(1);
@@ -156,6 +188,16 @@ fn anything_may_happen_to_any_request_of_a_pass_on_github() {
 #[test]
 fn anything_may_happen_to_any_request_of_a_pass_on_jira() {
     faulty_passes(Dialect::Jira);
+}
+
+#[test]
+fn anything_may_happen_to_any_request_of_a_pass_on_gitlab() {
+    faulty_passes(Dialect::GitLab);
+}
+
+#[test]
+fn anything_may_happen_to_any_request_of_a_pass_on_gitea() {
+    faulty_passes(Dialect::Gitea);
 }
 
 /// What a person does to a ticket.
@@ -237,6 +279,16 @@ fn a_person_in_the_middle_of_a_claim_is_right_on_jira() {
 }
 
 #[test]
+fn a_person_in_the_middle_of_a_claim_is_right_on_gitlab() {
+    person_in_the_middle(Dialect::GitLab);
+}
+
+#[test]
+fn a_person_in_the_middle_of_a_claim_is_right_on_gitea() {
+    person_in_the_middle(Dialect::Gitea);
+}
+
+#[test]
 fn slow_huge_and_foreign_answers_end_in_time_and_leak_nothing() {
     let remote = Remote::with(Dialect::GitHub, 1);
     let other = tracker_server::Server::start();
@@ -284,7 +336,7 @@ fn issue_12_of_two_repositories_is_two_claims() {
 
 #[test]
 fn a_pass_over_many_claims_costs_pages_and_writes_nothing() {
-    for dialect in [Dialect::GitHub, Dialect::Jira] {
+    for dialect in Dialect::ALL {
         let remote = Remote::with(dialect, 120);
         let owner = Owner::new();
         let script: String = (1..=120)

@@ -247,3 +247,13 @@ fn eight_racers_at_the_gate_of_github() {
 fn eight_racers_by_comments_on_jira() {
     race_remote(Dialect::Jira, 8, 15);
 }
+
+#[test]
+fn eight_racers_by_comments_on_gitlab() {
+    race_remote(Dialect::GitLab, 8, 15);
+}
+
+#[test]
+fn eight_racers_by_comments_on_gitea() {
+    race_remote(Dialect::Gitea, 8, 15);
+}

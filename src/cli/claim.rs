@@ -49,7 +49,7 @@ pub(crate) struct ClaimArgs {
 /// Options that every subcommand takes.
 #[derive(Args, Debug)]
 pub(crate) struct ClaimShared {
-    /// file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG
+    /// file:/DIR, github:OWNER/REPO, gitlab:HOST/PATH, gitea:HOST/OWNER/REPO, jira:URL/PROJECT or command:/PROG
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) tracker: Option<String>,
     /// Who decides a race: guard, label-gate, comment-order, git-ref or none

@@ -1,4 +1,5 @@
-//! Where tickets live: `file:DIR`, `github:OWNER/REPO`, `jira:URL/PROJECT`, `command:PROG`.
+//! Where tickets live: `file:DIR`, `github:OWNER/REPO`, `gitlab:HOST/GROUP/PROJECT`,
+//! `gitea:HOST/OWNER/REPO`, `jira:URL/PROJECT`, `command:PROG`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -23,6 +24,22 @@ pub(crate) enum Address {
         base: String,
         /// The project's key, upper case.
         project: String,
+    },
+    /// A GitLab project.
+    GitLab {
+        /// The site, without a slash at its end.
+        base: String,
+        /// Its whole path, groups and all, lower case (GitLab tells no two by case).
+        project: String,
+    },
+    /// A repository of a Gitea or Forgejo, lower case.
+    Gitea {
+        /// The site, without a slash at its end.
+        base: String,
+        /// The account.
+        owner: String,
+        /// The repository.
+        repo: String,
     },
     /// A program that speaks JSON on stdin and stdout, absolute.
     Command(PathBuf),
@@ -57,6 +74,27 @@ impl Address {
                 let base = base_url(github_base.unwrap_or(GITHUB))?;
                 Ok(Self::GitHub { base, owner: owner.to_ascii_lowercase(), repo: repo.to_ascii_lowercase() })
             }
+            "gitlab" => {
+                const FORM: &str = "needs gitlab:HOST/GROUP/PROJECT";
+                let (scheme, rest) = rest.split_once("://").unwrap_or(("https", rest));
+                let (host, project) = rest.split_once('/').ok_or(FORM)?;
+                if !project.contains('/') || !project.split('/').all(is_word) {
+                    return Err(FORM.to_owned());
+                }
+                let base = base_url(&format!("{scheme}://{host}"))?;
+                Ok(Self::GitLab { base, project: project.to_ascii_lowercase() })
+            }
+            "gitea" => {
+                const FORM: &str = "needs gitea:HOST/OWNER/REPO";
+                let rest = if rest.contains("://") { rest.to_owned() } else { format!("https://{rest}") };
+                let (rest, repo) = rest.rsplit_once('/').ok_or(FORM)?;
+                let (site, owner) = rest.rsplit_once('/').ok_or(FORM)?;
+                if site.ends_with('/') || !is_word(owner) || !is_word(repo) {
+                    return Err(FORM.to_owned());
+                }
+                let (owner, repo) = (owner.to_ascii_lowercase(), repo.to_ascii_lowercase());
+                Ok(Self::Gitea { base: base_url(site)?, owner, repo })
+            }
             "jira" => {
                 let (site, project) = rest.rsplit_once('/').ok_or("needs jira:URL/PROJECT")?;
                 let legal = project.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -73,7 +111,7 @@ impl Address {
     pub(crate) fn is_server(&self) -> bool {
         match self {
             Self::File(_) | Self::Command(_) => false,
-            Self::GitHub { .. } | Self::Jira { .. } => true,
+            Self::GitHub { .. } | Self::Jira { .. } | Self::GitLab { .. } | Self::Gitea { .. } => true,
         }
     }
 
@@ -84,6 +122,8 @@ impl Address {
             Self::GitHub { base, owner, repo } if base == GITHUB => format!("github:{owner}/{repo}"),
             Self::GitHub { base, owner, repo } => format!("github:{base}/{owner}/{repo}"),
             Self::Jira { base, project } => format!("jira:{base}/{project}"),
+            Self::GitLab { base, project } => format!("gitlab:{}/{project}", without_https(base)),
+            Self::Gitea { base, owner, repo } => format!("gitea:{}/{owner}/{repo}", without_https(base)),
             Self::Command(path) => format!("command:{}", path.display()),
         }
     }
@@ -95,6 +135,8 @@ impl Address {
             Self::File(path) => format!("file_{}", path.display()),
             Self::GitHub { base, owner, repo } => format!("{}_{owner}_{repo}", host(base)),
             Self::Jira { base, project } => format!("{}_{project}", host(base)),
+            Self::GitLab { base, project } => format!("{}_{project}", host(base)),
+            Self::Gitea { base, owner, repo } => format!("{}_{owner}_{repo}", host(base)),
             Self::Command(path) => format!("command_{}", path.display()),
         };
         let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
@@ -103,8 +145,7 @@ impl Address {
     }
 }
 
-const FORMS: &str =
-    "is not a tracker (write file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG)";
+const FORMS: &str = "is not a tracker (write file:/DIR, github:OWNER/REPO, gitlab:HOST/GROUP/PROJECT, gitea:HOST/OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG)";
 
 /// An http or https URL without user, query and fragment, and without a slash at its end.
 fn base_url(text: &str) -> Result<String, String> {
@@ -124,6 +165,10 @@ fn base_url(text: &str) -> Result<String, String> {
     let path = path.trim_end_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };
     Ok(format!("{scheme}://{}{slash}{path}", host.to_ascii_lowercase()))
+}
+
+fn without_https(base: &str) -> &str {
+    base.strip_prefix("https://").unwrap_or(base)
 }
 
 /// The host of a base URL, with its port.
@@ -160,6 +205,17 @@ mod tests {
         let name = read("github:acme/tools").dir_name();
         assert_eq!(name, "api.github.com_acme_tools-e4723e0a", "the same in every version");
         let enterprise = Address::parse("github:a/b", Some("https://ghe.example/api/v3/")).expect("ghe");
+        for (typed, canonical) in [
+            ("gitlab:Gitlab.Example/Top/Sub/Tools", "gitlab:gitlab.example/top/sub/tools"),
+            ("gitlab:https://gitlab.example/top/tools", "gitlab:gitlab.example/top/tools"),
+            ("gitlab:http://127.0.0.1:8080/a/b", "gitlab:http://127.0.0.1:8080/a/b"),
+            ("gitea:Codeberg.example/Acme/Tools", "gitea:codeberg.example/acme/tools"),
+            ("gitea:https://git.example/sub/acme/tools", "gitea:git.example/sub/acme/tools"),
+        ] {
+            let address = read(typed);
+            assert_eq!((address.canonical(), address.is_server()), (canonical.to_owned(), true));
+            assert_eq!(read(canonical), address);
+        }
         assert_eq!(enterprise.canonical(), "github:https://ghe.example/api/v3/a/b");
     }
 
@@ -182,6 +238,13 @@ mod tests {
             "jira:https://x.example/",
             "jira:https:///AB",
             "gitlab:a/b",
+            "gitlab:host//b",
+            "gitlab:ftp://host/a/b",
+            "gitlab:host/a/../b",
+            "gitea:a/b",
+            "gitea:host/a/b c",
+            "gitea:https://host/b",
+            "gitea://a/b",
         ] {
             assert!(Address::parse(bad, None).is_err(), "{bad:?}");
         }

@@ -19,7 +19,11 @@ mod file;
 mod finding;
 pub(crate) mod git_ref;
 #[cfg(feature = "http")]
+mod gitea;
+#[cfg(feature = "http")]
 mod github;
+#[cfg(feature = "http")]
+mod gitlab;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "http")]
@@ -211,10 +215,14 @@ pub(crate) fn open(address: &Address, options: &Options) -> Result<Box<dyn Track
         }
         #[cfg(feature = "http")]
         Address::Jira { base, project } => Ok(Box::new(jira::Jira::open(base, project, options)?)),
+        #[cfg(feature = "http")]
+        Address::GitLab { base, project } => Ok(Box::new(gitlab::GitLab::open(base, project, options)?)),
+        #[cfg(feature = "http")]
+        Address::Gitea { base, owner, repo } => Ok(Box::new(gitea::Gitea::open(base, owner, repo, options)?)),
         Address::Command(path) => Ok(Box::new(program::TrackerProgram::open(path, options)?)),
         #[cfg(not(feature = "http"))]
-        Address::GitHub { .. } | Address::Jira { .. } => {
-            Err(Failure::new(Why::Setting, "this build has no HTTP, and so no GitHub and no Jira"))
+        Address::GitHub { .. } | Address::Jira { .. } | Address::GitLab { .. } | Address::Gitea { .. } => {
+            Err(Failure::new(Why::Setting, "this build has no HTTP, and so only file: and command: trackers"))
         }
     }
 }
@@ -293,6 +301,20 @@ fn comment_once<T: Tracker>(
         return Ok(());
     }
     write()
+}
+
+/// The key of an issue that has a number: `12` or `#12`.
+#[cfg(feature = "http")]
+fn issue_number(text: &str) -> Result<Key, Failure> {
+    let number = text.strip_prefix('#').unwrap_or(text);
+    let legal = !number.is_empty()
+        && number.len() <= 18
+        && !number.starts_with('0')
+        && number.bytes().all(|byte| byte.is_ascii_digit());
+    legal.then(|| Key::new(number)).flatten().ok_or_else(|| {
+        let text = crate::error::escape(text.as_bytes(), 120);
+        Failure::new(Why::NoTicket, format!("{text} is not an issue number"))
+    })
 }
 
 /// Labels as they stand in a message.

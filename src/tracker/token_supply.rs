@@ -33,6 +33,8 @@ pub(crate) enum TokenSource {
 pub(super) enum AuthScheme {
     /// `Bearer TOKEN`
     Bearer,
+    /// `token TOKEN`, as Gitea and Forgejo have it.
+    Token,
     /// `Basic`, with this user's name (RFC 7617).
     Basic(String),
 }
@@ -41,6 +43,7 @@ impl AuthScheme {
     fn header(&self, secret: &Secret) -> String {
         match self {
             Self::Bearer => format!("Bearer {}", secret.reveal()),
+            Self::Token => format!("token {}", secret.reveal()),
             Self::Basic(user) => format!("Basic {}", basic(user, secret)),
         }
     }

@@ -163,7 +163,7 @@ fn collect(dir: &Path, files: &mut Vec<(String, String)>) {
 /// `orion-claim` without any setting from outside.
 pub(crate) fn claim_command<S: AsRef<OsStr>>(tool: &Tool, args: &[S]) -> Command {
     let mut command = tool.tool("orion-claim", args);
-    for name in ["GH_TOKEN", "GITHUB_TOKEN", "JIRA_TOKEN", "GITHUB_API_URL"] {
+    for name in ["GH_TOKEN", "GITHUB_TOKEN", "JIRA_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN", "GITHUB_API_URL"] {
         command.env_remove(name);
     }
     command.env("OC", bin("orion-claim"));

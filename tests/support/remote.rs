@@ -18,11 +18,13 @@ use std::time::Duration;
 pub(crate) enum Dialect {
     GitHub,
     Jira,
+    GitLab,
+    Gitea,
 }
 
 impl Dialect {
     /// Every one.
-    pub(crate) const ALL: [Self; 2] = [Self::GitHub, Self::Jira];
+    pub(crate) const ALL: [Self; 4] = [Self::GitHub, Self::Jira, Self::GitLab, Self::Gitea];
 }
 
 /// A tracker and one machine; more machines are more state directories.
@@ -45,7 +47,7 @@ impl Remote {
     /// The key of a ticket.
     pub(crate) fn key(&self, number: usize) -> String {
         match self.dialect {
-            Dialect::GitHub => number.to_string(),
+            Dialect::GitHub | Dialect::GitLab | Dialect::Gitea => number.to_string(),
             Dialect::Jira => format!("AB-{number}"),
         }
     }
@@ -67,6 +69,14 @@ impl Remote {
                 ("ORION_TRACKER", "github:acme/tools".to_owned()),
                 ("GITHUB_API_URL", self.server.url.clone()),
                 ("GH_TOKEN", SECRET.to_owned()),
+            ],
+            Dialect::GitLab => vec![
+                ("ORION_TRACKER", format!("gitlab:{}/acme/tools", self.server.url)),
+                ("GITLAB_TOKEN", SECRET.to_owned()),
+            ],
+            Dialect::Gitea => vec![
+                ("ORION_TRACKER", format!("gitea:{}/acme/tools", self.server.url)),
+                ("GITEA_TOKEN", SECRET.to_owned()),
             ],
             Dialect::Jira => vec![
                 ("ORION_TRACKER", format!("jira:{}/AB", self.server.url)),

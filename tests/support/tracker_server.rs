@@ -1,12 +1,16 @@
-//! A small tracker of our own: enough of GitHub and of Jira for claims, with every
+//! A small tracker of our own: enough of GitHub, GitLab, Gitea and Jira for claims, with every
 //! fault that real ones have on a switch. Plain HTTP/1.1 on loopback, a thread per
 //! connection.
 #![allow(dead_code, reason = "every test program uses another part of it")]
 
 #[path = "tracker_server/fault.rs"]
 mod fault;
+#[path = "tracker_server/gitea.rs"]
+mod gitea;
 #[path = "tracker_server/github.rs"]
 mod github;
+#[path = "tracker_server/gitlab.rs"]
+mod gitlab;
 #[path = "tracker_server/jira.rs"]
 mod jira;
 #[path = "tracker_server/world.rs"]
@@ -226,6 +230,15 @@ fn route(shared: &Shared, request: &Request) -> Answer {
             github::leaky_add(&mut lock(&shared.world), &segments, old, &request.body)
         }
         Some(&("repos" | "user")) => github::handle(&mut lock(&shared.world), request, &segments, &query),
+        Some(&"api") => match segments[1..] {
+            ["v4", ref rest @ ..] => gitlab::handle(&mut lock(&shared.world), request, rest, &query),
+            ["v1", ref rest @ ..] => {
+                let mut world = lock(&shared.world);
+                world.know_labels();
+                gitea::handle(&mut world, request, rest, &query)
+            }
+            _ => Answer::json(404, &serde_json::json!({"message": "Not Found"})),
+        },
         Some(&"rest") => jira::handle(&mut lock(&shared.world), request, &segments, &query),
         _ => Answer::json(404, &serde_json::json!({"message": "Not Found"})),
     }

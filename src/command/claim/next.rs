@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::ticket::{Key, Ticket};
 use crate::report::escape;
-use crate::tracker::Failure;
+use crate::tracker::{Failure, Why};
 use crate::verdict::liveness::State;
 use crate::verdict::offer::kept_back;
 use serde_json::{Value, json};
@@ -81,7 +81,15 @@ pub(super) fn free(claims: &Claims) -> Result<Offered, Failure> {
         if me.is_none() && !ignore && !ticket.assignees.is_empty() {
             me = Some(claims.tracker.me()?);
         }
-        let blockers = claims.tracker.blockers(&ticket)?;
+        let blockers = match claims.tracker.blockers(&ticket) {
+            Ok(blockers) => blockers,
+            // One ticket's trouble never hides the others.
+            Err(failure) if matches!(failure.why(), Why::NoTicket | Why::Refused) => {
+                offered.kept.push((ticket.key, format!("what it waits for cannot be read: {failure}")));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         match kept_back(&ticket, &blockers, me.as_ref().and_then(Option::as_deref), ignore) {
             None => offered.tickets.push(ticket),
             Some(why) => offered.kept.push((ticket.key, escape(why.as_bytes(), 200))),

@@ -287,6 +287,8 @@ fn token(address: &Address, get: Getter<'_>) -> Result<(TokenSource, Option<Stri
     let names: &[&str] = match address {
         Address::GitHub { .. } => &env::name::GITHUB_TOKENS,
         Address::Jira { .. } => &[env::name::JIRA_TOKEN],
+        Address::GitLab { .. } => &[env::name::GITLAB_TOKEN],
+        Address::Gitea { .. } => &[env::name::GITEA_TOKEN],
         Address::File(_) | Address::Command(_) => return Ok((TokenSource::Nothing, None)),
     };
     for name in std::iter::once(&env::name::TRACKER_TOKEN).chain(names) {

@@ -109,15 +109,7 @@ impl GitHub {
 
 impl Tracker for GitHub {
     fn key(&self, text: &str) -> Result<Key, Failure> {
-        let number = text.strip_prefix('#').unwrap_or(text);
-        let legal = !number.is_empty()
-            && number.len() <= 18
-            && !number.starts_with('0')
-            && number.bytes().all(|byte| byte.is_ascii_digit());
-        legal.then(|| Key::new(number)).flatten().ok_or_else(|| {
-            let text = escape(text.as_bytes(), 120);
-            Failure::new(Why::NoTicket, format!("{text} is not an issue number"))
-        })
+        super::issue_number(text)
     }
 
     fn can(&self) -> Capabilities {

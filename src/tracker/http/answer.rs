@@ -85,6 +85,23 @@ pub(super) fn words(value: &Value) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
+/// A time with the server's own offset from UTC: `…Z`, `…+01:00`, `…-0530`.
+pub(in crate::tracker) fn zoned(text: &str) -> Option<WallTime> {
+    if let Some(time) = WallTime::parse(text) {
+        return Some(time);
+    }
+    let at = text.rfind(['+', '-'])?;
+    let (local, offset) = text.split_at(at);
+    let (sign, digits) = (offset.starts_with('+'), offset[1..].replace(':', ""));
+    if digits.len() != 4 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (hours, minutes): (u64, u64) = (digits[..2].parse().ok()?, digits[2..].parse().ok()?);
+    let offset = (hours * 60 + minutes) * 60_000;
+    let local = WallTime::parse(&format!("{local}Z"))?.0;
+    if sign { local.checked_sub(offset).map(WallTime) } else { Some(WallTime(local + offset)) }
+}
+
 /// One text of every object of a list: the logins of assignees, the names of labels.
 pub(in crate::tracker) fn names(list: Option<&Value>, field: &str) -> Vec<String> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
@@ -99,4 +116,29 @@ pub(super) fn http_date(text: &str) -> Option<std::time::SystemTime> {
     let [_, day, month, year, time, "GMT"] = words[..] else { return None };
     let month = MONTHS.iter().position(|name| *name == month)? + 1;
     humantime::parse_rfc3339(&format!("{year}-{month:02}-{day:0>2}T{time}Z")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_offset() {
+        let utc = WallTime::parse("2026-11-29T09:12:04.113Z");
+        assert_eq!(zoned("2026-11-29T09:12:04.113+0000"), utc);
+        assert_eq!(zoned("2026-11-29T10:12:04.113+0100"), utc);
+        assert_eq!(zoned("2026-11-29T03:42:04.113-0530"), utc);
+        assert_eq!(zoned("2026-11-29T10:12:04.113+01:00"), utc);
+        for bad in [
+            "",
+            "x",
+            "+0100",
+            "2026-11-29T10:12:04.113*0100",
+            "\u{e9}\u{e9}\u{e9}",
+            "2026-11-29T10:12+\u{e9}00",
+            "2026-11-29",
+        ] {
+            assert_eq!(zoned(bad), None, "{bad:?}");
+        }
+    }
 }

@@ -2,8 +2,10 @@
 //! one host only. What an answer means is the tracker's business.
 
 mod answer;
+mod pages;
 
-pub(super) use answer::{HttpAnswer, names};
+pub(super) use answer::{HttpAnswer, names, zoned};
+pub(super) use pages::MorePages;
 
 use super::Options;
 use super::token_supply::{AuthScheme, TokenSupply};

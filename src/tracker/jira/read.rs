@@ -3,12 +3,10 @@
 use super::Jira;
 use crate::error::escape;
 use crate::model::ticket::{Comment, EventId, Key, Ticket, TicketChange, TicketEvent};
-use crate::model::time::WallTime;
 use crate::tracker::TicketList;
 use crate::tracker::failure::{Failure, Why};
-use crate::tracker::http::percent;
+use crate::tracker::http::{percent, zoned};
 use serde_json::Value;
-use std::time::Duration;
 
 const PAGE: usize = 100;
 const PAGES: usize = 200;
@@ -123,7 +121,7 @@ impl Jira {
             Some(Comment {
                 id: comment.get("id")?.as_str()?.parse().ok()?,
                 author: person(comment.get("author")).unwrap_or_default(),
-                at: comment.get("created").and_then(Value::as_str).and_then(time),
+                at: comment.get("created").and_then(Value::as_str).and_then(zoned),
                 body: text(comment.get("body")?),
             })
         };
@@ -202,7 +200,7 @@ fn blockers(fields: &Value) -> Vec<String> {
 }
 
 fn events_of(id: u64, history: &Value) -> Vec<TicketEvent> {
-    let at = history.get("created").and_then(Value::as_str).and_then(time);
+    let at = history.get("created").and_then(Value::as_str).and_then(zoned);
     let actor = person(history.get("author")).unwrap_or_default();
     let event = |what| TicketEvent { id: EventId(id.to_string()), what, at, actor: actor.clone() };
     let mut events = Vec::new();
@@ -245,24 +243,6 @@ fn text(body: &Value) -> String {
     }
 }
 
-/// `2026-11-29T09:12:04.113+0100`, as Jira writes times.
-fn time(text: &str) -> Option<WallTime> {
-    if let Some(time) = WallTime::parse(text) {
-        return Some(time);
-    }
-    let at = text.len().checked_sub(5).filter(|at| text.is_char_boundary(*at))?;
-    let (local, offset) = text.split_at(at);
-    let (sign, digits) = offset.split_at(1);
-    let (hours, minutes): (u64, u64) = (digits[..2].parse().ok()?, digits[2..].parse().ok()?);
-    let offset = Duration::from_secs((hours * 60 + minutes) * 60).as_millis();
-    let (local, offset) = (WallTime::parse(&format!("{local}Z"))?.0, u64::try_from(offset).ok()?);
-    match sign {
-        "+" => local.checked_sub(offset).map(WallTime),
-        "-" => Some(WallTime(local + offset)),
-        _ => None,
-    }
-}
-
 /// A value in JQL: always quoted.
 fn quoted(text: &str) -> String {
     let text = escape(text.as_bytes(), 300);
@@ -272,24 +252,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read_with_their_offset() {
-        let utc = WallTime::parse("2026-11-29T09:12:04.113Z");
-        assert_eq!(time("2026-11-29T09:12:04.113+0000"), utc);
-        assert_eq!(time("2026-11-29T10:12:04.113+0100"), utc);
-        assert_eq!(time("2026-11-29T03:42:04.113-0530"), utc);
-        for bad in [
-            "",
-            "x",
-            "+0100",
-            "2026-11-29T10:12:04.113*0100",
-            "\u{e9}\u{e9}\u{e9}",
-            "2026-11-29T10:12+\u{e9}00",
-        ] {
-            assert_eq!(time(bad), None, "{bad:?}");
-        }
-    }
 
     #[test]
     fn every_value_in_a_query_is_quoted() {

@@ -115,6 +115,15 @@ impl World {
         });
     }
 
+    /// A label that is on a ticket exists.
+    pub(super) fn know_labels(&mut self) {
+        for label in self.tickets.values().flat_map(|ticket| &ticket.labels) {
+            if !self.known_labels.contains(label) {
+                self.known_labels.push(label.clone());
+            }
+        }
+    }
+
     /// Those of its blockers that are open.
     pub(super) fn open_blockers(&self, key: &str) -> Vec<String> {
         let blockers = self.tickets.get(key).map(|ticket| ticket.blockers.clone()).unwrap_or_default();
