@@ -29,8 +29,8 @@ _orion_lock() {
             continue
         fi
         case $at:$word in
-            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :where | :doctor) at=$word ;;
-            *:--dir | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse)
+            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :timeline | :where | :doctor) at=$word ;;
+            *:--dir | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | where:--pulse)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -45,7 +45,7 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur")
                 return
                 ;;
-            status:--user | list:--user | log:--user)
+            status:--user | list:--user | log:--user | timeline:--user)
                 mapfile -t COMPREPLY < <(compgen -u -- "$cur")
                 return
                 ;;
@@ -53,7 +53,7 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
-            run:--status-file)
+            run:--status-file | timeline:--html)
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 return
                 ;;
@@ -61,7 +61,7 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
                 return
                 ;;
-            run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event)
+            run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until)
                 :
                 return
                 ;;
@@ -81,6 +81,7 @@ _orion_lock() {
         stop:*) options='--dir --json --utc -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
         break:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
         log:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users -n --lines --at --since --until --event -h --help' ;;
+        timeline:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users --since --until --html -h --help' ;;
         where:*) options='--dir --json --utc -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
         doctor:*) options='--dir --json --utc -q --quiet -v --verbose -h --help' ;;
     esac
@@ -89,8 +90,8 @@ _orion_lock() {
         return
     fi
     case $at:$place in
-        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold stop break log where doctor' -- "$cur") ;;
-        run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | stop:0 | break:0 | log:0) mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur") ;;
+        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold stop break log timeline where doctor' -- "$cur") ;;
+        run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | stop:0 | break:0 | log:0 | timeline:*) mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur") ;;
         run:1) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         run:*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
     esac

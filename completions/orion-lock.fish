@@ -23,9 +23,9 @@ function __orion_lock_at
             continue
         end
         switch "$sub:$word"
-            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:where none:doctor
+            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:where none:doctor
                 set sub $word
-            case '*:--dir' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'where:--pulse'
+            case '*:--dir' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'where:--pulse'
                 set skip 1
             case '*:-*'
             case '*'
@@ -72,6 +72,7 @@ complete -c orion-lock -n '__orion_lock_at none 0' -a hold -d 'Keep it by hand u
 complete -c orion-lock -n '__orion_lock_at none 0' -a stop -d 'End the holder; free nothing'
 complete -c orion-lock -n '__orion_lock_at none 0' -a break -d 'Free it by hand when nobody can tell whether its owner lives'
 complete -c orion-lock -n '__orion_lock_at none 0' -a log -d 'What happened, and why a run was skipped'
+complete -c orion-lock -n '__orion_lock_at none 0' -a timeline -d 'A picture of what was held when, one row a lock'
 complete -c orion-lock -n '__orion_lock_at none 0' -a where -d 'Which directory, and why that one'
 complete -c orion-lock -n '__orion_lock_at none 0' -a doctor -d 'Self-test on this host as this user (run it from cron once, too)'
 complete -c orion-lock -n '__orion_lock_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one where names'
@@ -146,6 +147,12 @@ complete -c orion-lock -n '__orion_lock_at log' -l since -x -d 'Only what happen
 complete -c orion-lock -n '__orion_lock_at log' -l until -x -d 'Only what happened until then'
 complete -c orion-lock -n '__orion_lock_at log' -l event -x -d 'Only this kind of event: skipped, refused, acquired, ended, … (repeat it)'
 complete -c orion-lock -n '__orion_lock_at log 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at timeline' -l user -x -a '(__fish_complete_users)' -d 'Another users locks'
+complete -c orion-lock -n '__orion_lock_at timeline' -l all-users -d 'Every users locks'
+complete -c orion-lock -n '__orion_lock_at timeline' -l since -x -d 'Where it begins (90m, 09:45, 2026-11-29, RFC 3339)'
+complete -c orion-lock -n '__orion_lock_at timeline' -l until -x -d 'Where it ends; now, if not given'
+complete -c orion-lock -n '__orion_lock_at timeline' -l html -r -F -d 'Write it to FILE as a page that needs nothing else'
+complete -c orion-lock -n '__orion_lock_at timeline 0-' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-private -d 'Mark the directory as used by one container at a time'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-network -d 'Mark the directory as shared between machines'
 complete -c orion-lock -n '__orion_lock_at where' -l pulse -x -a '(__orion_lock_names)' -d 'Make NAMEs pulse file and print only its path, for exec {P}<PATH and --pulse-stdin'

@@ -1,4 +1,4 @@
-//! What people and monitoring see of a night: `log --at`, local times.
+//! What people and monitoring see of a night: local times, `log --at`, `timeline`.
 
 mod support;
 
@@ -121,4 +121,128 @@ fn times_are_local_for_people_and_utc_for_programs() {
     let object = says(&["--json", "status", "sync"]);
     assert!(!object.contains("XYZ") && object.contains("Z\""), "{object}");
     holder.end().expect(0);
+}
+
+/// The picture of that night, from an hour before it to its end.
+const WINDOW: [&str; 4] = ["--since", "2026-11-28T19:00Z", "--until", "2026-11-29T10:00Z"];
+
+#[test]
+fn the_night_is_a_row_as_wide_as_the_screen() {
+    let tool = Tool::new();
+    night(&tool);
+    let mut command = tool.tool("orion-lock", &["timeline", "sync"]);
+    let done = support::run(command.args(WINDOW).env("LC_ALL", "C.UTF-8")).expect(0);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", done.stdout);
+    assert!(
+        lines[0].starts_with("sync  ·") && lines[0].contains('█') && lines[0].contains('▓'),
+        "{}",
+        lines[0]
+    );
+    assert!(lines[0].ends_with("40 runs, 16 skipped, 1 failed, longest 40m"), "{}", lines[0]);
+    assert!(lines[0].contains('!') && lines[0].chars().count() <= 100, "{}", lines[0]);
+    assert!(lines[1].contains("00:00") && lines[1].contains("06:00"), "{}", lines[1]);
+    // In a locale without UTF-8, and where the screen has no room for the sum.
+    let text = tool.lock(&[&["timeline", "sync"], &WINDOW[..]].concat()).expect(0).stdout;
+    assert!(text.is_ascii() && text.contains('#') && text.contains('+'), "{text}");
+    let object = tool.lock(&[&["--json", "timeline"], &WINDOW[..]].concat()).expect(0).json();
+    let sync = &object["locks"][0];
+    assert_eq!((sync["name"].as_str(), sync["turned_away"].as_u64()), (Some("sync"), Some(16)));
+    assert_eq!(sync["runs"].as_array().map(Vec::len), Some(40));
+    tool.lock(&["timeline", "--since", "1h", "--until", "2h"])
+        .expect(64)
+        .one_line()
+        .says("--since is not before --until");
+    tool.lock(&["timeline", "--since", "2m"]).expect(0).prints("elsewhere");
+}
+
+/// What Chromium makes of the page; `size` in pixels.
+fn browser(tool: &Tool, size: &str, options: &[&str]) -> support::Done {
+    let mut command = tool.command("chromium");
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+    command.args([
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--hide-scrollbars",
+    ]);
+    command
+        .arg(format!("--user-data-dir={}", tool.path("browser").display()))
+        .arg(format!("--window-size={size}"));
+    command.args(options).arg(format!("file://{}", tool.path("night.html").display()));
+    support::run(command.env("HOME", tool.path(""))).expect(0)
+}
+
+/// How many pixels of a picture have exactly this colour.
+fn pixels(file: &std::path::Path, colour: [u8; 3]) -> usize {
+    let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(file).expect("a picture")));
+    let mut reader = decoder.read_info().expect("a PNG");
+    let mut bytes = vec![0; reader.output_buffer_size().expect("a size")];
+    let info = reader.next_frame(&mut bytes).expect("a picture");
+    let each = info.color_type.samples();
+    bytes[..info.buffer_size()].chunks(each).filter(|pixel| pixel[..3] == colour).count()
+}
+
+#[test]
+fn the_page_is_seen_in_a_real_browser() {
+    if !support::needs("chromium") {
+        return;
+    }
+    let tool = Tool::new();
+    night(&tool);
+    let page = tool.path("night.html");
+    let file = page.display().to_string();
+    tool.lock(&[&["timeline", "--html", &file, "sync"], &WINDOW[..]].concat()).expect(0).silent();
+    let text = std::fs::read_to_string(&page).expect("the page");
+    for outside in ["<script", "http:", "https:", "src=", "href=", "url(", "@import"] {
+        assert!(!text.contains(outside), "the page has {outside}");
+    }
+    // Light and dark, narrow and wide: the runs are there in their colour, as is the one that failed.
+    let (light, dark) =
+        ("--blink-settings=preferredColorScheme=1", "--blink-settings=preferredColorScheme=0");
+    for (size, scheme, held, failed) in [
+        ("1600,900", light, [0x2f, 0x7d, 0x5b], [0xc0, 0x32, 0x2b]),
+        ("1600,900", dark, [0x4f, 0xb2, 0x86], [0xff, 0x6b, 0x61]),
+        ("500,900", light, [0x2f, 0x7d, 0x5b], [0xc0, 0x32, 0x2b]),
+        ("500,900", dark, [0x4f, 0xb2, 0x86], [0xff, 0x6b, 0x61]),
+    ] {
+        let picture = tool.path("picture.png");
+        browser(&tool, size, &[scheme, &format!("--screenshot={}", picture.display())]);
+        let (held, failed) = (pixels(&picture, held), pixels(&picture, failed));
+        assert!(held > 400 && failed > 20, "{size} {scheme}: {held} pixels held, {failed} failed");
+    }
+    // Every bar says what its row of the table says.
+    let seen = browser(&tool, "1600,900", &["--dump-dom"]).stdout;
+    assert!(seen.contains("role=\"img\" aria-label=\"sync: 40 runs, 16 skipped, 1 failed, longest 40m\""));
+    let cells = |row: &str| -> Vec<String> {
+        let cells = row.split("<td>").skip(1).filter_map(|cell| cell.split("</td>").next());
+        cells.map(str::to_owned).collect()
+    };
+    let rows: Vec<Vec<String>> = seen.split("<tr>").skip(2).map(cells).collect();
+    assert_eq!(rows.len(), 40);
+    for row in rows {
+        let [name, who, from, until, length, status, away, token] = row.try_into().expect("eight cells");
+        let title = format!(
+            "<title>{name}: {who}, from {from}, {until}, {length}, {status}, {away}, token {token}</title>"
+        );
+        assert!(seen.contains(&title), "no bar says {title}");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_changes_nothing() {
+    let tool = Tool::new();
+    night(&tool);
+    let nowhere = tool.path("nowhere/night.html").display().to_string();
+    tool.lock(&[&["timeline", "--html", &nowhere], &WINDOW[..]].concat())
+        .expect(73)
+        .one_line()
+        .says("nowhere/night.html");
+    // A name from outside cannot become a part of the page.
+    let odd = json!({"at": "2026-11-28T20:00:00Z", "event": "acquired", "name": "sync", "token": 1, "pid": 1, "comm": "<b>\"x"});
+    write_log(&tool, "sync", &[odd]);
+    let page = tool.path("night.html");
+    tool.lock(&[&["timeline", "--html", &page.display().to_string()], &WINDOW[..]].concat()).expect(0);
+    let text = std::fs::read_to_string(page).expect("the page");
+    assert!(text.contains("&lt;b&gt;") && !text.contains("<b>"));
 }

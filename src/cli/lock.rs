@@ -1,6 +1,7 @@
 //! What can be typed to `orion-lock`.
 
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
+use super::lock_seeing::LockTimeline;
 use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, patience};
 use super::{GLOBAL, HELP, Lazy, moment};
 use crate::exit::{Exit, table};
@@ -91,6 +92,8 @@ pub(crate) enum LockCommand {
     Break(Lazy<LockBreak>),
     /// What happened, and why a run was skipped
     Log(Lazy<LockLog>),
+    /// A picture of what was held when, one row a lock
+    Timeline(Lazy<LockTimeline>),
     /// Which directory, and why that one
     Where(Lazy<LockWhere>),
     /// Self-test on this host as this user (run it from cron once, too)

@@ -9,6 +9,7 @@ mod completions;
 pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod lock_control;
+pub(crate) mod lock_seeing;
 pub(crate) mod mark;
 pub(crate) mod precheck;
 pub(crate) mod reap;

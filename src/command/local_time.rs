@@ -43,6 +43,21 @@ pub(crate) fn show(time: WallTime) -> String {
     local.strftime(if today { "%H:%M:%S %Z" } else { "%Y-%m-%d %H:%M:%S %Z" }).to_string()
 }
 
+/// `09:45`, for the scale of a picture.
+pub(crate) fn show_minute(time: WallTime) -> String {
+    local(time).map_or_else(String::new, |local| local.strftime("%H:%M").to_string())
+}
+
+/// `Sun 29`, where a picture is longer than a day.
+pub(crate) fn show_day(time: WallTime) -> String {
+    local(time).map_or_else(String::new, |local| local.strftime("%a %d").to_string())
+}
+
+/// How far the local clock is ahead of UTC at a time, milliseconds.
+pub(crate) fn offset_ms(time: WallTime) -> i64 {
+    local(time).map_or(0, |local| i64::from(local.offset().seconds()) * 1000)
+}
+
 /// The instant that was meant, seen from `now`. A time of day is the last one that was; a time that a
 /// change of the clocks left out is the instant of that change.
 ///

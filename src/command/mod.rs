@@ -9,6 +9,7 @@ pub(crate) mod local_time;
 pub(crate) mod lock;
 pub(crate) mod mark;
 pub(crate) mod owner;
+mod picture;
 pub(crate) mod precheck;
 pub(crate) mod reap;
 pub(crate) mod records;

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 
 /// The terminal that this session belongs to, whatever stdin is.
 #[derive(Debug)]
@@ -37,4 +37,11 @@ impl ControllingTerminal {
     pub(crate) fn take_back(&self) -> io::Result<()> {
         Ok(tcsetpgrp(&self.0, getpgrp())?)
     }
+}
+
+/// Columns of the terminal that stdout is; `None` where it is none.
+pub(crate) fn width() -> Option<usize> {
+    let stdout = io::stdout();
+    let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal())?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }

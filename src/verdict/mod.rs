@@ -15,3 +15,4 @@ pub(crate) mod reconcile;
 pub(crate) mod run_end;
 pub(crate) mod silence;
 pub(crate) mod story;
+pub(crate) mod timeline;

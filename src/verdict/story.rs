@@ -60,6 +60,11 @@ impl Told {
         let from = |to: WallTime| to.seconds().saturating_sub(self.begun.seconds());
         (from(self.held_until()), self.over_by().map(from))
     }
+
+    /// Did it surely end badly? 75 is a skip of its own, and no failure.
+    pub(crate) fn failed(&self) -> bool {
+        self.status.is_some_and(|status| status != 0 && status != 75)
+    }
 }
 
 /// What was at a moment.

@@ -117,7 +117,7 @@ fn tell_story(
 }
 
 /// Tokens of those that hold a name now, as far as that is proved.
-fn live_tokens(store: &Records, name: &LockName) -> Vec<u64> {
+pub(super) fn live_tokens(store: &Records, name: &LockName) -> Vec<u64> {
     let judged = store.look(name);
     let live = matches!(judged.state(), State::Live(_));
     judged.record().filter(|_| live).map(|record| record.token).into_iter().collect()

@@ -18,6 +18,7 @@ mod status;
 mod status_file;
 mod stop;
 mod tick;
+mod timeline;
 mod tree;
 mod verify;
 mod wait;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
             LockCommand::Status(Lazy(status)) => status::status(&call, status),
             LockCommand::List(Lazy(list)) => list::list(&call, &list.whose),
             LockCommand::Log(Lazy(log)) => log::log(&call, log),
+            LockCommand::Timeline(Lazy(timeline)) => timeline::timeline(&call, &timeline),
             LockCommand::Wait(Lazy(wait)) => wait::until_free(&call, &wait),
             LockCommand::Doctor => doctor::doctor(&call),
             LockCommand::Help(Lazy(topic)) => help::help(&call, &topic),

@@ -1,0 +1,34 @@
+//! A picture of what was held when: in the terminal, or as a page of its own.
+
+mod page;
+mod scale;
+mod text;
+
+pub(crate) use page::page;
+pub(crate) use text::{Glyphs, text};
+
+use crate::model::duration;
+use crate::verdict::timeline::{Lane, Window};
+use std::time::Duration;
+
+/// `3 runs, 7 skipped, 1 failed, longest 2h10m`, or `at most 3 at once` for slots.
+fn summary(lane: &Lane, window: Window) -> String {
+    let totals = lane.totals(window);
+    let mut parts = vec![match totals.runs {
+        1 => "1 run".to_owned(),
+        count => format!("{count} runs"),
+    }];
+    if lane.most(window) > 1 {
+        parts.push(format!("at most {} at once", lane.most(window)));
+    }
+    if totals.turned_away > 0 {
+        parts.push(format!("{} skipped", totals.turned_away));
+    }
+    if totals.failed > 0 {
+        parts.push(format!("{} failed", totals.failed));
+    }
+    if totals.longest_s > 0 {
+        parts.push(format!("longest {}", duration::show(Duration::from_secs(totals.longest_s))));
+    }
+    parts.join(", ")
+}

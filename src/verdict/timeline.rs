@@ -1,0 +1,228 @@
+//! A stretch of time cut into equal cells, and what one name was in each.
+
+use super::story::{Told, ToldEnd};
+use crate::model::time::WallTime;
+
+/// A stretch of time; `from` is before `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) from: WallTime,
+    pub(crate) to: WallTime,
+}
+
+impl Window {
+    pub(crate) fn length(self) -> u64 {
+        self.to.0.saturating_sub(self.from.0).max(1)
+    }
+
+    /// Begin and end of one of `count` equal cells.
+    fn cell(self, place: usize, count: usize) -> (WallTime, WallTime) {
+        let at = |place: usize| self.from.0 + self.length() * place as u64 / count as u64;
+        (WallTime(at(place)), WallTime(at(place + 1)))
+    }
+}
+
+/// What a name was in a cell; the worst of what was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cell {
+    Free,
+    /// Nobody could take it, because a person said so.
+    Paused,
+    /// A run was last seen before, and found gone after.
+    Perhaps,
+    /// Held by so many at once.
+    Held(usize),
+    /// Held, and others were turned away.
+    Refusing(usize),
+    /// A run ended badly.
+    Failed,
+}
+
+/// What is drawn of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub(crate) name: String,
+    pub(crate) runs: Vec<Told>,
+    /// Tokens of those that hold it now.
+    pub(crate) live: Vec<u64>,
+    /// From when to when it was paused.
+    pub(crate) paused: Vec<(WallTime, WallTime)>,
+}
+
+/// How one run stands in a window: surely held from, to, and perhaps still until.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) from: WallTime,
+    pub(crate) surely: WallTime,
+    pub(crate) perhaps: WallTime,
+}
+
+impl Lane {
+    /// The part of a run that lies in the window; `None` if no part does.
+    pub(crate) fn span(&self, run: &Told, window: Window) -> Option<Span> {
+        let lives = run.end == ToldEnd::Open && self.live.contains(&run.token);
+        let surely = if lives { window.to } else { run.held_until() };
+        // Of a run that nobody has looked at since, nothing is known.
+        let perhaps = if lives { window.to } else { run.over_by().unwrap_or(window.to) }.max(surely);
+        let cut = |time: WallTime| time.max(window.from).min(window.to);
+        (run.begun < window.to && perhaps >= window.from).then(|| Span {
+            from: cut(run.begun),
+            surely: cut(surely),
+            perhaps: cut(perhaps),
+        })
+    }
+
+    /// The runs with a part in the window.
+    pub(crate) fn within(&self, window: Window) -> impl Iterator<Item = (&Told, Span)> {
+        self.runs.iter().filter_map(move |run| Some((run, self.span(run, window)?)))
+    }
+
+    /// The row as `count` cells.
+    pub(crate) fn cells(&self, window: Window, count: usize) -> Vec<Cell> {
+        (0..count).map(|place| self.cell(window, window.cell(place, count))).collect()
+    }
+
+    fn cell(&self, window: Window, (begin, end): (WallTime, WallTime)) -> Cell {
+        // An instant at the begin of the cell belongs to it, one at its end to the next.
+        let touches =
+            |from: WallTime, to: WallTime| from < end && (to > begin || (from == to && to == begin));
+        let mut cell = Cell::Free;
+        if self.paused.iter().any(|(from, to)| touches(*from, *to)) {
+            cell = Cell::Paused;
+        }
+        let (mut here, mut refusing) = (Vec::new(), false);
+        for (run, span) in self.within(window) {
+            if touches(span.from, span.surely) {
+                here.push(span);
+                let away = run.first_away.zip(run.last_away);
+                refusing |= away.is_some_and(|(first, last)| touches(first, last));
+            } else if span.perhaps > span.surely && touches(span.surely, span.perhaps) {
+                cell = cell.max(Cell::Perhaps);
+            }
+            let ended = run.over_by().filter(|_| run.failed());
+            if ended.is_some_and(|ended| begin <= ended && ended < end) {
+                cell = Cell::Failed;
+            }
+        }
+        // The most at one instant of the cell, and at least one: what begins and ends in an instant was there.
+        let at = |time: WallTime| here.iter().filter(|span| span.from <= time && time < span.surely).count();
+        let held = here.iter().map(|span| at(span.from.max(begin)).max(1)).max().unwrap_or(0);
+        match held {
+            0 => cell,
+            _ if refusing => cell.max(Cell::Refusing(held)),
+            _ => cell.max(Cell::Held(held)),
+        }
+    }
+
+    /// The most that held it at once, with certainty.
+    pub(crate) fn most(&self, window: Window) -> usize {
+        let spans: Vec<Span> = self.within(window).map(|(_, span)| span).collect();
+        let at = |time: WallTime| spans.iter().filter(|span| span.from <= time && time < span.surely).count();
+        spans.iter().map(|span| at(span.from)).max().unwrap_or(0)
+    }
+
+    /// `3 runs, 7 skipped, 1 failed`: the numbers behind a row.
+    pub(crate) fn totals(&self, window: Window) -> Totals {
+        let mut totals = Totals::default();
+        for (run, _) in self.within(window) {
+            totals.runs += 1;
+            totals.failed += usize::from(run.failed());
+            totals.turned_away = totals.turned_away.saturating_add(run.turned_away);
+            totals.longest_s = totals.longest_s.max(run.held_s().0);
+        }
+        totals
+    }
+}
+
+/// Sums over a row; a run that is only partly in the window counts whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) runs: usize,
+    pub(crate) failed: usize,
+    pub(crate) turned_away: u64,
+    /// The longest time that one surely held it, seconds.
+    pub(crate) longest_s: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(minute: u64) -> WallTime {
+        WallTime(1_796_000_000_000 + minute * 60_000)
+    }
+
+    fn run(token: u64, begun: u64, end: ToldEnd) -> Told {
+        Told {
+            token,
+            pid: Some(812),
+            comm: None,
+            begun: time(begun),
+            seen: time(begun),
+            end,
+            status: None,
+            turned_away: 0,
+            first_away: None,
+            last_away: None,
+        }
+    }
+
+    /// Ten cells of ten minutes, one letter each.
+    fn drawn(lane: &Lane) -> String {
+        let window = Window { from: time(0), to: time(100) };
+        let letter = |cell: &Cell| match cell {
+            Cell::Free => '.',
+            Cell::Paused => '=',
+            Cell::Perhaps => '?',
+            Cell::Held(count) => char::from_digit(u32::try_from(*count).expect("few"), 10).expect("a digit"),
+            Cell::Refusing(_) => '+',
+            Cell::Failed => '!',
+        };
+        lane.cells(window, 10).iter().map(letter).collect()
+    }
+
+    #[test]
+    fn every_kind_of_time_has_its_cell() {
+        let exact = run(1, 0, ToldEnd::At(time(30)));
+        let unseen = Told { seen: time(50), ..run(2, 40, ToldEnd::GoneBy(time(70))) };
+        let lane = |runs: &[Told]| Lane { runs: runs.to_vec(), ..Lane::default() };
+        assert_eq!(drawn(&lane(&[exact.clone(), unseen])), "111.1??...");
+        let failed = Told { status: Some(3), ..exact.clone() };
+        assert_eq!(drawn(&lane(&[failed])), "111!......", "where it ended");
+        let skip = Told { status: Some(75), ..exact.clone() };
+        assert_eq!(drawn(&lane(&[skip])), "111.......", "a skip is no failure");
+        let (first_away, last_away) = (Some(time(15)), Some(time(15)));
+        assert_eq!(
+            drawn(&lane(&[Told { turned_away: 1, first_away, last_away, ..exact.clone() }])),
+            "1+1......."
+        );
+        let open = run(3, 60, ToldEnd::Open);
+        assert_eq!(drawn(&lane(std::slice::from_ref(&open))), "......1???");
+        assert_eq!(drawn(&Lane { live: vec![3], ..lane(&[open]) }), "......1111");
+        let paused = vec![(time(85), time(100))];
+        assert_eq!(drawn(&Lane { paused, ..lane(&[exact]) }), "111.....==");
+    }
+
+    #[test]
+    fn slots_are_counted() {
+        let lane = Lane {
+            runs: vec![
+                run(1, 0, ToldEnd::At(time(50))),
+                run(2, 10, ToldEnd::At(time(30))),
+                run(3, 60, ToldEnd::At(time(65))),
+            ],
+            ..Lane::default()
+        };
+        assert_eq!(drawn(&lane), "12211.1...");
+        let window = Window { from: time(0), to: time(100) };
+        assert_eq!(lane.most(window), 2);
+        assert_eq!(lane.totals(window), Totals { runs: 3, failed: 0, turned_away: 0, longest_s: 3000 });
+    }
+
+    #[test]
+    fn what_lies_outside_is_not_drawn() {
+        let lane = Lane { runs: vec![run(1, 200, ToldEnd::At(time(300)))], ..Lane::default() };
+        assert_eq!(drawn(&lane), "..........");
+        assert_eq!(lane.totals(Window { from: time(0), to: time(100) }).runs, 0);
+    }
+}
