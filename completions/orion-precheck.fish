@@ -20,7 +20,7 @@ function __orion_precheck_at
             continue
         end
         switch "$sub:$word"
-            case '*:--dir' '*:--deadline' '*:-E' '*:--busy-code' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--keep-output'
+            case '*:--dir' '*:--deadline' '*:-E' '*:--busy-code' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output'
                 set skip 1
             case '*:-*'
             case '*'
@@ -71,6 +71,9 @@ complete -c orion-precheck -n '__orion_precheck_at any' -l idle-match -x -d 'tmu
 complete -c orion-precheck -n '__orion_precheck_at any' -l trust-screen -d 'Yes, believe what --idle-match sees on a screen'
 complete -c orion-precheck -n '__orion_precheck_at any' -l tmux-socket -r -F -d 'tmux: a server by socket name, or by path if it has a slash (repeat for more)'
 complete -c orion-precheck -n '__orion_precheck_at any' -l resident -x -d 'A process of this name belongs to an idle agent, an MCP server say (repeat for more)'
+complete -c orion-precheck -n '__orion_precheck_at any' -l job-quiet -x -d 'A job left by a turn keeps its terminal until it has done nothing at all for this long'
+complete -c orion-precheck -n '__orion_precheck_at any' -l interrupted -x -d 'Close also runs whose turn began, never ended, and showed no sign for this long'
+complete -c orion-precheck -n '__orion_precheck_at any' -l end-survivors -d 'Send TERM to processes that outlive the close of their terminal, and KILL after DUR where it is given'
 complete -c orion-precheck -n '__orion_precheck_at any' -l close-newest -d 'Close also the newest terminal of an automation that reuses its session'
 complete -c orion-precheck -n '__orion_precheck_at any' -l keep-output -x -a '(__fish_complete_directories)' -d 'Save the text of each terminal here (mode 0600) before it is closed'
 complete -c orion-precheck -n '__orion_precheck_at any' -l force -d 'Allow --idle under 1m'

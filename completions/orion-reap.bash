@@ -13,7 +13,7 @@ _orion_reap() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $at:$word in
-            *:--runner | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident | *:--keep-output | *:--deadline | *:--dir)
+            *:--runner | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident | *:--job-quiet | *:--interrupted | *:--keep-output | *:--deadline | *:--dir)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 ;;
@@ -31,7 +31,7 @@ _orion_reap() {
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 return
                 ;;
-            *:--automation | *:--idle | *:--settle | *:--idle-match | *:--resident | *:--deadline)
+            *:--automation | *:--idle | *:--settle | *:--idle-match | *:--resident | *:--job-quiet | *:--interrupted | *:--deadline)
                 :
                 return
                 ;;
@@ -42,7 +42,7 @@ _orion_reap() {
         esac
     fi
     case $at:$place in
-        '':*) options='--runner --automation --idle --settle --idle-match --trust-screen --tmux-socket --resident --close-newest --keep-output --force --deadline --dry-run --dir --strict --json -q --quiet -v --verbose -h --help -V --version' ;;
+        '':*) options='--runner --automation --idle --settle --idle-match --trust-screen --tmux-socket --resident --job-quiet --interrupted --end-survivors --close-newest --keep-output --force --deadline --dry-run --log --dir --strict --json -q --quiet -v --verbose -h --help -V --version' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

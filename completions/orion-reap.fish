@@ -20,7 +20,7 @@ function __orion_reap_at
             continue
         end
         switch "$sub:$word"
-            case '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--keep-output' '*:--deadline' '*:--dir'
+            case '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output' '*:--deadline' '*:--dir'
                 set skip 1
             case '*:-*'
             case '*'
@@ -49,12 +49,16 @@ complete -c orion-reap -n '__orion_reap_at any' -l idle-match -x -d 'tmux: a pan
 complete -c orion-reap -n '__orion_reap_at any' -l trust-screen -d 'Yes, believe what --idle-match sees on a screen'
 complete -c orion-reap -n '__orion_reap_at any' -l tmux-socket -r -F -d 'tmux: a server by socket name, or by path if it has a slash (repeat for more)'
 complete -c orion-reap -n '__orion_reap_at any' -l resident -x -d 'A process of this name belongs to an idle agent, an MCP server say (repeat for more)'
+complete -c orion-reap -n '__orion_reap_at any' -l job-quiet -x -d 'A job left by a turn keeps its terminal until it has done nothing at all for this long'
+complete -c orion-reap -n '__orion_reap_at any' -l interrupted -x -d 'Close also runs whose turn began, never ended, and showed no sign for this long'
+complete -c orion-reap -n '__orion_reap_at any' -l end-survivors -d 'Send TERM to processes that outlive the close of their terminal, and KILL after DUR where it is given'
 complete -c orion-reap -n '__orion_reap_at any' -l close-newest -d 'Close also the newest terminal of an automation that reuses its session'
 complete -c orion-reap -n '__orion_reap_at any' -l keep-output -x -a '(__fish_complete_directories)' -d 'Save the text of each terminal here (mode 0600) before it is closed'
 complete -c orion-reap -n '__orion_reap_at any' -l force -d 'Allow --idle under 1m'
 complete -c orion-reap -n '__orion_reap_at any' -l deadline -x -d 'Be done by then, whatever hangs'
 complete -c orion-reap -n '__orion_reap_at any' -l dry-run -d 'Close nothing; show every terminal with each condition and its evidence'
-complete -c orion-reap -n '__orion_reap_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory for the log, instead of the one orion-lock where names'
+complete -c orion-reap -n '__orion_reap_at any' -l log -d 'Close nothing and ask no runner: print what earlier passes decided, oldest first'
+complete -c orion-reap -n '__orion_reap_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory for the log and for what passes remember, instead of the one orion-lock where names'
 complete -c orion-reap -n '__orion_reap_at any' -l strict -d 'Let the code of a problem through, to test a configuration by hand'
 complete -c orion-reap -n '__orion_reap_at any' -l json -d 'Print one JSON object'
 complete -c orion-reap -n '__orion_reap_at any' -s q -l quiet -d 'Print only the summary'

@@ -54,11 +54,22 @@ impl Drop for Sleeper {
     }
 }
 
+/// A row of a list; `more` goes over the usual fields.
 fn terminal(pid: u32, more: &str) -> String {
-    let (last, started) = (now() - 1000, now() - 5000);
-    format!(
-        "{{\"id\":\"7\",\"automation\":\"nightly\",\"pid\":{pid},\"last_output\":{last},\"started\":{started}{more}}}"
-    )
+    let mut row = serde_json::json!({"id": "7", "automation": "nightly", "pid": pid,
+        "last_output": now() - 1000, "started": now() - 5000});
+    let more: serde_json::Value =
+        serde_json::from_str(&format!("{{{}}}", more.trim_start_matches(','))).unwrap();
+    for (key, value) in more.as_object().unwrap() {
+        row[key] = value.clone();
+    }
+    row.to_string()
+}
+
+/// The same of a runner that does not know its processes.
+fn without_pid(more: &str) -> String {
+    let row = terminal(1, &format!("{more}{}\"pid\":null", if more.is_empty() { "" } else { "," }));
+    format!("{{\"terminals\":[{row}]}}")
 }
 
 fn set(tool: &Tool, list: &str, idle: &str, close: &str) {
@@ -72,9 +83,9 @@ fn a_program_can_stand_for_a_runner() {
     let tool = Tool::new();
     let path = program(&tool, ANSWERS);
     // The foreground veto needs a terminal; a process without one has no foreground group.
-    let without_pid = format!("{{\"terminals\":[{}]}}", terminal(1, "").replace("\"pid\":1,", ""));
+    let plain = without_pid("");
     let close = "echo '{\"terminals\":[]}' >list.json; echo '{\"closed\":true}'";
-    set(&tool, &without_pid, "{\"idle\":true}", close);
+    set(&tool, &plain, "{\"idle\":true}", close);
     let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
     assert_eq!(outcome.fate("7"), "closed", "{}", outcome.0);
 
@@ -84,19 +95,23 @@ fn a_program_can_stand_for_a_runner() {
         ("question", "{\"idle\":true,\"question\":\"may I?\"}"),
         ("not-idle", "{\"idle\":false}"),
         ("not-idle", "{}"),
-        ("not-idle", "{\"idle\":\"yes\"}"),
+        ("unreadable", "{\"idle\":\"yes\"}"),
+        ("unreadable", "{\"idle\":true,\"busy\":\"true\"}"),
+        ("unreadable", "{\"idle\":true,\"busy\":1}"),
+        ("unreadable", "{\"idle\":true,\"question\":{}}"),
+        ("unreadable", "{\"busy\":true,\"idle\":true,\"busy\":false}"),
         ("unreadable", "idle"),
         ("unreadable", ""),
     ];
     for (reason, idle) in keeps {
-        set(&tool, &without_pid, idle, close);
+        set(&tool, &plain, idle, close);
         let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
         assert_eq!(outcome.fate("7"), reason, "{idle}");
     }
     let closes =
         ["echo '{\"closed\":false,\"why\":\"no\"}'", "exit 1", "echo yes", "echo '{\"closed\":true}'"];
     for close in closes {
-        set(&tool, &without_pid, "{\"idle\":true}", close);
+        set(&tool, &plain, "{\"idle\":true}", close);
         let done = run(&mut reaper(&tool, &path, &["--json"])).expect(0);
         assert_eq!(Outcome::of(&done).fate("7"), "close-failed", "{close}");
         run(&mut reaper(&tool, &path, &["--strict"])).expect(69);
@@ -117,7 +132,7 @@ fn a_program_can_stand_for_a_runner() {
         ("own-terminal", ",\"own\":true"),
     ];
     for (reason, field) in more {
-        let list = format!("{{\"terminals\":[{}]}}", terminal(1, field).replace("\"pid\":1,", ""));
+        let list = without_pid(field);
         set(&tool, &list, "{\"idle\":true}", close);
         let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
         let fate = outcome.fate("7");
@@ -253,7 +268,8 @@ fn a_reader_that_does_not_read_costs_the_deadline_and_no_more() {
     let one = |n: u32| format!("{{\"id\":\"{n}\",\"title\":\"{}\"}}", "x".repeat(150));
     let list = format!("{{\"terminals\":[{}]}}", (0..2000).map(one).collect::<Vec<_>>().join(","));
     std::fs::write(tool.path("list.json"), list).unwrap();
-    let (read, write) = rustix::pipe::pipe().unwrap();
+    // Not for the children of tests beside this one.
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let mut command = reaper(&tool, &path, &["--deadline", "2s"]);
     command.stdout(write.try_clone().unwrap()).stderr(write);
     let begin = Instant::now();
@@ -269,7 +285,7 @@ fn closes_are_in_the_log_of_the_state_directory() {
     let tool = Tool::new();
     tool.lock(&["run", "nightly", "true"]).expect(0);
     let path = program(&tool, ANSWERS);
-    let list = format!("{{\"terminals\":[{}]}}", terminal(1, "").replace("\"pid\":1,", ""));
+    let list = without_pid("");
     set(&tool, &list, "{\"idle\":true}", "echo '{\"terminals\":[]}' >list.json; echo '{\"closed\":true}'");
     run(&mut reaper(&tool, &path, &[])).expect(0).prints("closed 1");
     let log = std::fs::read_to_string(tool.dir().join("log/_reap.jsonl")).unwrap();

@@ -86,16 +86,21 @@ fn a_busy_run_is_kept_and_counts_where_asked() {
     let server = Server::new();
     let busy = server.pane("cat");
     server.tag(&busy, "nightly");
-    server.set(&busy, "@orion_state", &format!("busy {}", now()));
+    server.set(&busy, "@orion_state", &format!("busy {} by=hook busy=1", now()));
     let other = server.pane("cat");
     server.tag(&other, "nightly-2");
-    server.set(&other, "@orion_state", &format!("busy {}", now()));
+    server.set(&other, "@orion_state", &format!("busy {} by=hook busy=1", now()));
     run(&mut precheck(&server, &["--reap"])).expect(0);
     let done = run(&mut precheck(&server, &["--reap", "--busy-is-held"])).expect(75);
     done.says("a run is at work").says(&busy.id);
     run(&mut precheck(&server, &["--reap", "--busy-is-held", "--observe"])).expect(0).says("would skip");
-    server.set(&busy, "@orion_state", &format!("idle {}", now()));
-    run(&mut precheck(&server, &["--reap", "--busy-is-held"])).expect(0);
+    for doubt in ["idle", "busy", "question"] {
+        // Not said by a hook, or not work: no proof.
+        server.set(&busy, "@orion_state", &format!("{doubt} {}", now()));
+        run(&mut precheck(&server, &["--reap", "--busy-is-held"])).expect(0);
+    }
+    server.set(&busy, "@orion_state", &format!("working {} by=hook tasks=1", now()));
+    run(&mut precheck(&server, &["--reap", "--busy-is-held"])).expect(75);
     server.set(&busy, "@orion_run", "nightly %0 1 1");
     server.set(&busy, "@orion_state", "busy 1");
     run(&mut precheck(&server, &["--reap", "--busy-is-held"])).expect(0);

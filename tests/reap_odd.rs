@@ -225,7 +225,7 @@ fn hooks_that_print_and_recreate_change_nothing() {
     let server = Server::new();
     let pane = server.finished("nightly", "cat");
     let kept = server.finished("other", "cat");
-    let forged = format!("display-message -p 'orion1|{}|1|1|1|0|0|1||/dev/pts/0|0:|0:|x'", kept.id);
+    let forged = format!("display-message -p 'orion2|{}|1|1|1|0|0|1||/dev/pts/0|$0||0|0:|0:|0:|x'", kept.id);
     server.settle(&[]);
     for hook in ["after-list-panes", "after-display-message", "after-show-options"] {
         server.tmux(&["set-hook", "-g", hook, &forged]);

@@ -6,7 +6,7 @@
 mod reap_support;
 mod support;
 
-use reap_support::{IDLE, Outcome, Server, is_gone, now, start_ticks};
+use reap_support::{Outcome, Server, is_gone, now, start_ticks};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,7 +86,13 @@ fn each_condition_and_each_veto_alone_keeps_a_pane() {
     let asks = tagged("nightly");
     mark(&asks, &format!("question {}", now()));
     expected.push(("question", "marked as asking", asks));
-    expected.push(("not-idle", "no mark", tagged("nightly")));
+    expected.push(("no-hooks", "no mark", tagged("nightly")));
+    let claimed = tagged("nightly");
+    mark(&claimed, &format!("busy {} by=claim", now()));
+    expected.push(("no-hooks", "only claimed", claimed));
+    let works = tagged("nightly");
+    mark(&works, &format!("working {} by=hook tasks=2 busy=1 idle=1", now()));
+    expected.push(("working", "work in the background", works));
     for text in ["idle", "idle soon", "idle -1", "idle 5 6", "done 5", "IDLE 5", "idle 99999999999999999999"]
     {
         let pane = tagged("nightly");
@@ -111,13 +117,19 @@ fn each_condition_and_each_veto_alone_keeps_a_pane() {
     let child = KillOnDrop::of(child);
     child.signal(Signal::STOP);
     expected.push(("stopped", "stopped", stopped));
-    let child = server.finished("nightly", "sh -c 'sleep 9999 & exec cat'");
-    expected.push(("busy", "a descendant of its own turn", child));
-    let setsid = server.finished("nightly", "sh -c 'setsid sleep 9999 & exec cat'");
-    expected.push(("busy", "a descendant in a session of its own", setsid));
+    // The first turn began long before these processes did.
+    let told = |command: &str| {
+        let pane = server.finished("nightly", command);
+        mark(&pane, &format!("idle {} by=hook busy=1 idle=1 first=1", now()));
+        pane
+    };
+    expected.push(("job", "a descendant of a turn", told("sh -c 'sleep 9999 & exec cat'")));
+    expected.push(("job", "one in a session of its own", told("sh -c 'setsid sleep 9999 & exec cat'")));
+    let with_it = server.finished("nightly", "sh -c 'cat; :'");
+    expected.push(("closed", "a wrapper and the agent in it", with_it));
     expected.push(("busy", "uses the processor", server.finished("nightly", "sh -c 'while :; do :; done'")));
-    let person = server.finished("nightly", "bash --norc --noprofile -i");
-    server.tmux(&["send-keys", "-t", &person.id, "cat", "Enter"]);
+    let person = told("bash --norc --noprofile -i");
+    server.tmux(&["send-keys", "-t", &person.id, "sleep 9999 & cat", "Enter"]);
     expected.push(("busy", "a person's program in its shell", person));
 
     server.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
@@ -162,7 +174,7 @@ fn each_condition_and_each_veto_alone_keeps_a_pane() {
         "{}",
         outcome.fate(&young.id)
     );
-    assert_eq!(outcome.summary("closed"), 2);
+    assert_eq!(outcome.summary("closed"), 3);
 }
 
 #[test]
@@ -175,29 +187,6 @@ fn a_run_younger_than_the_silence_is_kept() {
     server.settle(&[]);
     let outcome = server.reap(&["--idle", "1h"]);
     assert_eq!(outcome.fate(&pane.id), "young");
-}
-
-#[test]
-fn output_after_the_mark_makes_it_stale() {
-    if !needs("tmux") {
-        return;
-    }
-    let server = Server::new();
-    let wakes = server.pane("read a; echo I woke up by myself; exec cat");
-    let sleeps = server.pane("cat");
-    for pane in [&wakes, &sleeps] {
-        server.tag(pane, "nightly");
-        server.set(pane, "@orion_state", &format!("idle {}", now()));
-    }
-    let marked = now();
-    eventually("more than the grace of a mark", || now() > marked + 41);
-    server.tmux(&["send-keys", "-t", &wakes.id, "Enter"]);
-    eventually("its words", || server.tmux(&["capture-pane", "-p", "-t", &wakes.id]).contains("by myself"));
-    let spoke = now();
-    eventually("silence", || now() > spoke + IDLE + 9);
-    let outcome = server.reap::<&str>(&[]);
-    assert_eq!(outcome.fate(&wakes.id), "mark-stale", "{}", outcome.0);
-    assert_eq!(outcome.fate(&sleeps.id), "closed", "{}", outcome.0);
 }
 
 /// A script that waits for a word, runs the reaper, and leaves its output in a file.
@@ -273,7 +262,9 @@ fn a_screen_counts_only_where_it_is_trusted() {
     server.set(&busy, "@orion_state", "busy 1");
     server.settle(&[]);
     let outcome = server.reap(&["--dry-run"]);
-    assert_eq!(outcome.fate(&prompt.id), "not-idle");
+    assert_eq!(outcome.fate(&prompt.id), "no-hooks");
+    assert!(outcome.evidence(&prompt.id).contains("orion-mark install claude"), "{}", outcome.0);
+    server.set(&prompt, "@orion_state", &format!("busy {} by=claim", now()));
     let refused =
         run(server.reaper(&["--automation", "nightly", "--strict"]).args(["--idle-match", "ready>"]));
     refused.expect(64).says("--trust-screen");

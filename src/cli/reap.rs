@@ -12,6 +12,7 @@ Examples:
   orion-reap --runner tmux --automation nightly --dry-run    what would be closed, and why not
   orion-reap --runner tmux --automation nightly              close its finished runs
   orion-reap --runner orca --automation nightly --json       the same for Orca, one JSON object
+  orion-reap --log                                           what earlier passes decided, and why
   orion-precheck --reap --runner tmux --automation nightly nightly; [ $? -ne 75 ]
 ";
 
@@ -41,7 +42,10 @@ pub(crate) struct Reap {
     /// Close nothing; show every terminal with each condition and its evidence
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// State directory for the log, instead of the one 'orion-lock where' names
+    /// Close nothing and ask no runner: print what earlier passes decided, oldest first
+    #[arg(long)]
+    pub(crate) log: bool,
+    /// State directory for the log and for what passes remember, instead of the one 'orion-lock where' names
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Let the code of a problem through, to test a configuration by hand
@@ -86,6 +90,15 @@ pub(crate) struct ReapOptions {
     /// A process of this name belongs to an idle agent, an MCP server say (repeat for more)
     #[arg(long = "resident", value_name = "COMM")]
     pub(crate) residents: Vec<String>,
+    /// A job left by a turn keeps its terminal until it has done nothing at all for this long
+    #[arg(long, value_name = "DUR", default_value = "2h", value_parser = duration)]
+    pub(crate) job_quiet: Duration,
+    /// Close also runs whose turn began, never ended, and showed no sign for this long
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) interrupted: Option<Duration>,
+    /// Send TERM to processes that outlive the close of their terminal, and KILL after DUR where it is given
+    #[arg(long, value_name = "DUR", num_args = 0..=1, require_equals = true, value_parser = duration)]
+    pub(crate) end_survivors: Option<Option<Duration>>,
     /// Close also the newest terminal of an automation that reuses its session
     #[arg(long)]
     pub(crate) close_newest: bool,

@@ -89,7 +89,7 @@ pub(crate) struct AgentMark {
     /// When it was said; whole seconds.
     pub(crate) at: WallTime,
     pub(crate) by: MarkedBy,
-    /// Pieces of work that go on, with [`MarkWord::Working`] (`tasks=`).
+    /// Pieces of work that go on in the background, by what was told last (`tasks=`).
     pub(crate) tasks: Option<u64>,
     /// Marks that a turn runs, set by hooks (`busy=`, `busyat=`).
     pub(crate) busy: MarkCount,
@@ -155,8 +155,8 @@ impl AgentMark {
 
     /// The mark after something was said at `now`; `before` is what stood there, if it could be read.
     ///
-    /// Only a busy mark, or an end of turn that speaks about background work, changes what is known
-    /// about that: a reminder a minute later must not turn `working` into `idle` (agents.md 2).
+    /// Only an end of turn that speaks about background work ends what was told about that: neither a
+    /// reminder a minute later nor a turn that was cut short turns `working` into `idle`.
     pub(crate) fn after(before: Option<&Self>, said: AgentSaid, now: WallTime) -> Self {
         let now = WallTime(now.0 - now.0 % 1000);
         if said == AgentSaid::Claimed {
@@ -170,6 +170,12 @@ impl AgentMark {
             mark.word = word;
             mark.at = now;
         };
+        // Nothing about background work: what was told before holds.
+        let said_nothing = |mark: &mut Self| match mark.tasks {
+            Some(_) if mark.word == MarkWord::Working => {}
+            Some(_) => say(mark, MarkWord::Working),
+            None => say(mark, MarkWord::Idle),
+        };
         match said {
             AgentSaid::Claimed => {}
             // Also after a session was cleared or resumed: that neither begins a turn nor ends one.
@@ -179,13 +185,13 @@ impl AgentMark {
                 say(&mut mark, MarkWord::Busy);
                 mark.busy.add(now);
                 mark.first = mark.first.or(Some(now));
-                (mark.none, mark.tasks) = (false, None);
+                // Work that was told stays told: a turn that is cut short says nothing about it.
+                mark.none = false;
             }
             AgentSaid::Idle(background) => {
                 mark.idle.add(now);
                 match background {
-                    Background::NotSaid if mark.word == MarkWord::Working => {}
-                    Background::NotSaid => say(&mut mark, MarkWord::Idle),
+                    Background::NotSaid => said_nothing(&mut mark),
                     Background::None | Background::Some(0) => {
                         say(&mut mark, MarkWord::Idle);
                         (mark.none, mark.tasks) = (true, None);
@@ -196,14 +202,12 @@ impl AgentMark {
                     }
                 }
             }
-            // A question stays one, and so does work.
-            AgentSaid::Reminder => match mark.word {
-                MarkWord::Busy | MarkWord::Idle | MarkWord::Ready => {
-                    mark.idle.add(now);
-                    say(&mut mark, MarkWord::Idle);
-                }
-                MarkWord::Question | MarkWord::Working | MarkWord::Ended => {}
-            },
+            // A question stays one.
+            AgentSaid::Reminder if matches!(mark.word, MarkWord::Question | MarkWord::Ended) => {}
+            AgentSaid::Reminder => {
+                mark.idle.add(now);
+                said_nothing(&mut mark);
+            }
             AgentSaid::Question => say(&mut mark, MarkWord::Question),
             AgentSaid::Ended => say(&mut mark, MarkWord::Ended),
         }

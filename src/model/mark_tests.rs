@@ -82,12 +82,18 @@ fn what_is_said_changes_the_word_and_is_counted() {
         ),
         (&[Busy, two], "working 101 by=hook tasks=2 busy=1 busyat=100 idle=1 idleat=101 first=100"),
         // A reminder, or an end of turn that says nothing about it, leaves work and "none" alone.
-        (&[Busy, two, Reminder], "working 101 by=hook tasks=2 busy=1 busyat=100 idle=1 idleat=101 first=100"),
+        (&[Busy, two, Reminder], "working 101 by=hook tasks=2 busy=1 busyat=100 idle=2 idleat=102 first=100"),
         (&[Busy, two, unsaid], "working 101 by=hook tasks=2 busy=1 busyat=100 idle=2 idleat=102 first=100"),
         (&[Busy, none, Reminder], "idle 102 by=hook busy=1 busyat=100 idle=2 idleat=102 none=1 first=100"),
         (&[Busy, two, none], "idle 102 by=hook busy=1 busyat=100 idle=2 idleat=102 none=1 first=100"),
         (&[Busy, none, Busy], "busy 102 by=hook busy=2 busyat=102 idle=1 idleat=101 first=100"),
-        (&[Busy, two, Busy], "busy 102 by=hook busy=2 busyat=102 idle=1 idleat=101 first=100"),
+        (&[Busy, two, Busy], "busy 102 by=hook tasks=2 busy=2 busyat=102 idle=1 idleat=101 first=100"),
+        // That turn was cut short: the work of the one before is still planned.
+        (
+            &[Busy, two, Busy, Reminder],
+            "working 103 by=hook tasks=2 busy=2 busyat=102 idle=2 idleat=103 first=100",
+        ),
+        (&[Busy, two, Busy, none], "idle 103 by=hook busy=2 busyat=102 idle=2 idleat=103 none=1 first=100"),
         (&[Busy, Question], "question 101 by=hook busy=1 busyat=100 first=100"),
         (&[Busy, Question, Reminder], "question 101 by=hook busy=1 busyat=100 first=100"),
         (&[Busy, Reminder], "idle 101 by=hook busy=1 busyat=100 idle=1 idleat=101 first=100"),

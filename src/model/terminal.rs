@@ -1,7 +1,9 @@
 //! A terminal of a runner: facts only, each with its own way of being unknown.
 
 use crate::model::identity::ProcessIdentity;
+use crate::model::mark::AgentMark;
 use crate::model::time::WallTime;
+use std::time::Duration;
 
 /// One terminal as a runner lists it. What is dear to find out starts as "not asked".
 #[derive(Clone, Debug)]
@@ -23,6 +25,9 @@ pub(crate) struct Terminal {
     pub(crate) started: Option<WallTime>,
     pub(crate) output: Output,
     pub(crate) idle: Idle,
+    pub(crate) viewer: Viewer,
+    /// The runner's id of a session that was made for one run: all its terminals close together or none does.
+    pub(crate) session: Option<String>,
     /// The next run of its automation goes into this very terminal.
     pub(crate) newest_of_reuse: bool,
     /// Closing it makes another one look active: it goes last.
@@ -36,6 +41,8 @@ pub(crate) struct Terminal {
 pub(crate) enum Belongs {
     /// A run of this named automation.
     Named(String),
+    /// It has no tag of its own and stands in the session that was made for a run of this named automation.
+    Part(String),
     /// A run of an automation that was not named.
     Other(String),
     /// No run is known for it.
@@ -63,6 +70,19 @@ pub(crate) struct Output {
     pub(crate) source: String,
 }
 
+/// Somebody who looks at a terminal through the runner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Viewer {
+    /// A client shows a session that has it.
+    pub(crate) attached: bool,
+    /// When such a client last did something.
+    pub(crate) active: Option<WallTime>,
+    /// It scrolls, selects or searches (a mode of the runner).
+    pub(crate) in_mode: bool,
+    /// When a client last came: programs repaint then.
+    pub(crate) came: Option<WallTime>,
+}
+
 /// What the runner, or the agent itself, says about its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
@@ -70,9 +90,11 @@ pub(crate) enum Idle {
     NotAsked,
     /// Idle now, says the runner.
     Yes(String),
-    /// The agent said "idle" at this time.
-    MarkedAt(WallTime),
-    /// Proved to be at work.
+    /// What stands in its mark.
+    Marked(AgentMark),
+    /// There is no mark at all.
+    Unmarked,
+    /// Proved to be at work, says the runner.
     Busy(String),
     /// It waits for a person.
     Question(String),
@@ -86,36 +108,66 @@ pub(crate) enum Idle {
 #[derive(Clone, Debug)]
 pub(crate) enum Processes {
     NotAsked,
-    /// No process is known for it: no veto from here, no wait afterwards.
+    /// The runner tells no process of it: no veto from here, no wait afterwards.
     Unmapped,
     Seen(Activity),
     Unreadable(String),
 }
 
 /// The processes of one terminal over a short sample.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
+    /// How long they were watched; zero: nothing was compared.
+    pub(crate) sample: Duration,
     /// Process group of the first process.
     pub(crate) own_group: i32,
     /// Foreground group of the terminal, -1 for none.
     pub(crate) foreground: i32,
-    /// The first process, then everybody in its session, on its terminal, or descended from those.
+    /// The first process, then everybody in its session, on its terminal, or descended from those, then
+    /// whoever else carries the pulse of its run.
     pub(crate) members: Vec<Member>,
+    /// Established TCP connections of all of them; `None` was not looked for, or cannot be seen.
+    pub(crate) connections: Option<usize>,
 }
 
 /// One process of a terminal.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) pid: u32,
+    pub(crate) parent: u32,
     pub(crate) comm: String,
     pub(crate) state: char,
     pub(crate) leader: bool,
-    /// From its start ticks: good to about a second.
+    pub(crate) group: i32,
+    /// From its start ticks: good to about a second against other clocks, to a tick against each other.
     pub(crate) started: WallTime,
-    /// Processor time in the sample, in clock ticks.
-    pub(crate) cpu_ticks: u64,
-    /// Bytes written in the sample; `None` where /proc does not let us see.
-    pub(crate) wrote: Option<u64>,
+    /// Processor time in the sample.
+    pub(crate) cpu: Duration,
+    pub(crate) storage: Storage,
+    /// Its standard input is the terminal of the pane.
+    pub(crate) on_terminal: bool,
+    /// For how long, seen over passes, it used no processor time and moved no byte.
+    pub(crate) quiet: Option<Duration>,
+}
+
+/// Bytes a process moved from and to storage in the sample (`read_bytes`, `write_bytes` of
+/// proc_pid_io(5)). What goes through pipes, sockets and event counters is not in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Storage {
+    Moved(u64),
+    /// /proc does not let us see.
+    Unreadable,
+    /// Nothing was compared, or this kernel does not count.
+    NotCounted,
+}
+
+/// What is known about the processes of one kind of agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AgentRules {
+    /// Names its process goes by (`/proc/PID/comm`).
+    pub(crate) names: Vec<String>,
+    /// Names of processes that belong to it while it is idle.
+    pub(crate) residents: Vec<String>,
 }
 
 /// The look immediately before the close.

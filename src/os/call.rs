@@ -5,13 +5,16 @@
 use crate::os::proc;
 use crate::os::process::{PidFd, wait_any};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, set_child_subreaper, waitpid};
+use signal_hook::consts::{SIGINT, SIGQUIT};
+use signal_hook::low_level;
 use std::collections::HashSet;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// More output than this is not an answer.
@@ -42,10 +45,12 @@ pub(crate) enum NoAnswer {
 #[derive(Debug)]
 struct Groups {
     leaders: Vec<u32>,
+    /// Killed, and being collected by the thread that called them: nobody else's to collect.
+    ending: Vec<u32>,
     closed: bool,
 }
 
-static GROUPS: Mutex<Groups> = Mutex::new(Groups { leaders: Vec::new(), closed: false });
+static GROUPS: Mutex<Groups> = Mutex::new(Groups { leaders: Vec::new(), ending: Vec::new(), closed: false });
 /// Orphans of our calls come to us, and only to kill those we look.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
@@ -62,6 +67,45 @@ pub(crate) fn adopt_orphans() {
     {
         ADOPTS.store(true, Ordering::Relaxed);
     }
+}
+
+/// From now on INT and QUIT end what was called, and then this process, as they would have by themselves.
+/// A call has its own process group, so Ctrl-C does not reach it. Where a signal was ignored from the start
+/// (nohup, a job in the background of sh) it stays so.
+pub(crate) fn end_with_interrupts() {
+    let mut ears = Vec::new();
+    for signal in [SIGINT, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal)) {
+        let Ok((ear, mouth)) = UnixStream::pair() else { return };
+        ears.push((signal, ear, mouth));
+    }
+    // The thread first: a handler that nobody listens to would swallow the signal.
+    let (send, heard) = mpsc::channel::<(i32, UnixStream)>();
+    let thread = std::thread::Builder::new().spawn(move || {
+        let ears: Vec<(i32, UnixStream)> = heard.iter().collect();
+        let fds: Vec<_> = ears.iter().map(|(_, ear)| ear.as_fd()).collect();
+        if let Ok(ready) = wait_any(&fds, None)
+            && let Some((signal, _)) = ready.first().and_then(|at| ears.get(*at))
+        {
+            abandon();
+            drop(low_level::emulate_default_handler(*signal));
+        }
+    });
+    if thread.is_err() {
+        return;
+    }
+    for (signal, ear, mouth) in ears {
+        if send.send((signal, ear)).is_ok() {
+            drop(low_level::pipe::register(signal, mouth));
+        }
+    }
+}
+
+/// `SigIgn` of proc_pid_status(5).
+fn is_ignored(signal: i32) -> bool {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(signal - 1).is_ok_and(|bit| mask & (1 << bit) != 0)
 }
 
 /// Ends every call at work and refuses new ones: for the last moment before this process ends.
@@ -179,17 +223,25 @@ impl RunningCall {
             return;
         }
         let pid = self.child.id();
-        let mut groups = groups();
+        let mut list = groups();
         kill_group(pid);
-        groups.leaders.retain(|leader| *leader != pid);
-        drop(groups);
+        list.leaders.retain(|leader| *leader != pid);
+        list.ending.push(pid);
+        drop(list);
         let patience = Instant::now() + COLLECT;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < patience {
             if let Ok(fd) = PidFd::open(pid) {
                 drop(fd.wait(Some(patience.saturating_duration_since(Instant::now()))));
             }
         }
-        sweep();
+        let mut list = groups();
+        list.ending.retain(|leader| *leader != pid);
+        let last = list.leaders.is_empty();
+        drop(list);
+        // What other calls orphaned meanwhile may still be at work for them: the last one cleans up.
+        if last {
+            sweep();
+        }
     }
 }
 
@@ -231,9 +283,16 @@ fn sweep() {
     let end = Instant::now() + COLLECT;
     while Instant::now() < end {
         let Ok(children) = children() else { return };
-        let leaders = groups();
-        let strangers: Vec<u32> = children.into_iter().filter(|pid| !leaders.leaders.contains(pid)).collect();
-        drop(leaders);
+        let list = groups();
+        let called = |pid: &u32| list.leaders.contains(pid) || list.ending.contains(pid);
+        // An orphan in the group of a call that began meanwhile belongs to that call.
+        let in_a_group = |pid: u32| {
+            let group = proc::stat(pid).ok().and_then(|stat| u32::try_from(stat.pgrp).ok());
+            group.is_some_and(|group| !list.closed && list.leaders.contains(&group))
+        };
+        let strangers: Vec<u32> =
+            children.into_iter().filter(|pid| !called(pid) && !in_a_group(*pid)).collect();
+        drop(list);
         if strangers.is_empty() {
             return;
         }

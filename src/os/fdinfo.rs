@@ -113,6 +113,26 @@ pub(crate) fn any_flock(lock: &LockLine) -> bool {
     lock.kind == "FLOCK"
 }
 
+/// Every lock that a process has through descriptors numbered at least `least`, with the descriptor's name.
+///
+/// # Errors
+/// EACCES when it is somebody else's, ENOENT or ESRCH when it is gone.
+pub(crate) fn locks_of(pid: u32, least: u32) -> io::Result<Vec<(String, LockLine)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(proc::path(pid, "fdinfo"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.parse::<u32>().is_ok_and(|number| number < least) {
+            continue;
+        }
+        match proc::read_file(proc::path(pid, "fdinfo").join(&name)) {
+            Ok(text) => found.extend(parse(&text).into_iter().map(|lock| (name.clone(), lock))),
+            Err(error) if proc::is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
 /// An exclusive flock.
 pub(crate) fn exclusive_flock(lock: &LockLine) -> bool {
     lock.kind == "FLOCK" && lock.write

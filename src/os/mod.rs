@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod child;
 pub(crate) mod clock;
+pub(crate) mod connections;
 pub(crate) mod dir;
 pub(crate) mod event_file;
 pub(crate) mod fdinfo;
@@ -26,6 +27,7 @@ pub(crate) mod pty;
 pub(crate) mod pulse;
 pub(crate) mod random;
 pub(crate) mod record_file;
+pub(crate) mod run_pulse;
 pub(crate) mod session;
 pub(crate) mod settings_file;
 pub(crate) mod signal_pipe;

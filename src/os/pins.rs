@@ -26,6 +26,20 @@ pub(crate) struct Survivor {
     pub(crate) memory: u64,
 }
 
+impl Pinned {
+    /// For a signal to exactly this process.
+    pub(crate) fn fd(&self) -> &PidFd {
+        &self.fd
+    }
+}
+
+impl Survivor {
+    /// As /proc shows it now.
+    pub(crate) fn of(stat: &ProcStat) -> Self {
+        Self { pid: stat.pid, state: stat.state, comm: stat.comm.clone(), memory: bytes(stat.rss_pages) }
+    }
+}
+
 /// Pins the processes a table showed; those that are gone since are left out.
 ///
 /// # Errors
@@ -68,12 +82,7 @@ pub(crate) fn wait_all(pins: &[Pinned], end: Instant) -> io::Result<Vec<Survivor
     }
     let survivors = left.iter().filter_map(|pin| {
         let stat = proc::stat(pin.identity.pid).ok()?;
-        (stat.start_ticks == pin.identity.start_ticks).then(|| Survivor {
-            pid: stat.pid,
-            state: stat.state,
-            comm: stat.comm,
-            memory: bytes(stat.rss_pages),
-        })
+        (stat.start_ticks == pin.identity.start_ticks).then(|| Survivor::of(&stat))
     });
     Ok(survivors.collect())
 }

@@ -4,6 +4,7 @@ use crate::model::time::WallTime;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
 
 /// The kernel renews a terminal's stamps only in steps of eight seconds (tty_io.c, `tty_update_time`).
 const BUCKET: u64 = 8;
@@ -50,6 +51,15 @@ fn device(tty_nr: i32) -> u64 {
     )
 }
 
+/// The name of the pseudo-terminal with this `tty_nr`, as a link in `/proc/PID/fd` shows it; `None` for others.
+pub(crate) fn name(tty_nr: i32) -> Option<PathBuf> {
+    let device = device(tty_nr);
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    // 136 to 143 are the Unix98 terminals (devices.txt of the kernel).
+    let number = major.checked_sub(136).filter(|page| *page < 8)? * 256 + minor;
+    Some(PathBuf::from(format!("/dev/pts/{number}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +75,8 @@ mod tests {
     fn terminal_numbers_have_more_than_eight_bits() {
         assert_eq!(device(34_820), rustix::fs::makedev(136, 4));
         assert_eq!(device(1_083_436), rustix::fs::makedev(136, 300));
+        assert_eq!(name(34_820), Some("/dev/pts/4".into()));
+        assert_eq!(name(1_083_436), Some("/dev/pts/300".into()));
+        assert_eq!((name(0), name(1025)), (None, None), "none, and the console");
     }
 }

@@ -1,13 +1,25 @@
-//! The processes of a terminal: its session, whoever has it as terminal, and all
-//! that descends from those.
+//! The processes of a terminal: its session, whoever has it as terminal, all that
+//! descends from those, and whoever else carries the pulse of its run.
 
-use crate::model::terminal::{Activity, Member};
+use crate::model::terminal::{Activity, Member, Storage};
 use crate::model::time::WallTime;
-use crate::os::{clock, proc};
+use crate::os::{clock, proc, pty};
 use nix::unistd::{SysconfVar, sysconf};
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Where the processes of a terminal are looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Roots {
+    /// The first process.
+    pub(crate) leader: u32,
+    /// Device number of the terminal, where known.
+    pub(crate) tty: Option<i32>,
+    /// Processes that carry the pulse of the run.
+    pub(crate) carriers: Vec<u32>,
+}
 
 /// Every process of the machine at one moment.
 #[derive(Debug)]
@@ -44,13 +56,15 @@ impl Table {
         self.by_pid.get(&pid).map(|at| &self.stats[*at])
     }
 
-    /// The processes of the terminal whose first process is `leader`, that one first;
+    /// The processes of the terminal whose first process is the leader, that one first;
     /// empty when it is gone.
-    pub(crate) fn members(&self, leader: u32, tty: Option<i32>) -> Vec<&proc::ProcStat> {
-        let Some(first) = self.by_pid.get(&leader) else { return Vec::new() };
-        let session = i32::try_from(leader).unwrap_or(-1);
+    pub(crate) fn members(&self, roots: &Roots) -> Vec<&proc::ProcStat> {
+        let Some(first) = self.by_pid.get(&roots.leader) else { return Vec::new() };
+        let session = i32::try_from(roots.leader).unwrap_or(-1);
         let belongs = |stat: &proc::ProcStat| {
-            stat.session == session || tty.is_some_and(|tty| tty != 0 && stat.tty_nr == tty)
+            stat.session == session
+                || roots.tty.is_some_and(|tty| tty != 0 && stat.tty_nr == tty)
+                || roots.carriers.contains(&stat.pid)
         };
         let mut found = vec![*first];
         found.extend((0..self.stats.len()).filter(|at| at != first && belongs(&self.stats[*at])));
@@ -72,65 +86,107 @@ impl Table {
 /// Counters of processes at the beginning of a sample.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    counters: HashMap<(u32, u64), (u64, Option<u64>)>,
+    began: Instant,
+    counters: HashMap<(u32, u64), Counters>,
+    /// Does this kernel count what processes read and write?
+    counts_io: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counters {
+    cpu_ticks: u64,
+    /// Unknown without the right to look.
+    storage: Option<u64>,
 }
 
 impl Sample {
     /// Notes where the processes of these terminals stand now.
-    pub(crate) fn begin(table: &Table, leaders: &[(u32, Option<i32>)]) -> Self {
-        let members = leaders.iter().flat_map(|(pid, tty)| table.members(*pid, *tty));
-        let counters =
-            members.map(|stat| ((stat.pid, stat.start_ticks), (stat.cpu_ticks, written(stat.pid)))).collect();
-        Self { counters }
+    pub(crate) fn begin(table: &Table, terminals: &[Roots]) -> Self {
+        let members = terminals.iter().flat_map(|roots| table.members(roots));
+        let counters = members
+            .map(|stat| {
+                let storage = moved(stat.pid).map(|moved| moved.storage);
+                ((stat.pid, stat.start_ticks), Counters { cpu_ticks: stat.cpu_ticks, storage })
+            })
+            .collect();
+        Self { began: Instant::now(), counters, counts_io: Path::new("/proc/self/io").exists() }
     }
 
-    /// Nothing noted: for a look that only asks who is there and in which state.
-    pub(crate) fn none() -> Self {
-        Self { counters: HashMap::new() }
-    }
-
-    /// What one terminal's processes did since. A process that came in between counts in
-    /// full, unless nothing was noted at all.
-    pub(crate) fn end(&self, table: &Table, leader: u32, tty: Option<i32>) -> Option<Activity> {
-        let members = table.members(leader, tty);
+    /// What one terminal's processes did since. A process that came in between counts in full.
+    pub(crate) fn end(&self, table: &Table, roots: &Roots) -> Option<Activity> {
+        let members = table.members(roots);
         let first = *members.first()?;
-        let counted = !self.counters.is_empty();
+        let reads = roots.tty.and_then(pty::name);
         let of = |stat: &&proc::ProcStat| {
             let before = self.counters.get(&(stat.pid, stat.start_ticks)).copied();
-            let (cpu, bytes) = before.unwrap_or((0, Some(0)));
+            let before = before.unwrap_or(Counters { cpu_ticks: 0, storage: Some(0) });
+            let storage = match before.storage.zip(moved(stat.pid).map(|moved| moved.storage)) {
+                _ if !self.counts_io => Storage::NotCounted,
+                Some((was, is)) => Storage::Moved(is.saturating_sub(was)),
+                None => Storage::Unreadable,
+            };
             Member {
                 pid: stat.pid,
+                parent: stat.ppid,
                 comm: stat.comm.clone(),
                 state: stat.state,
-                leader: stat.pid == leader,
+                leader: stat.pid == roots.leader,
+                group: stat.pgrp,
                 started: started(stat.start_ticks),
-                cpu_ticks: if counted { stat.cpu_ticks.saturating_sub(cpu) } else { 0 },
-                wrote: counted
-                    .then(|| bytes.zip(written(stat.pid)).map(|(was, is)| is.saturating_sub(was)))
-                    .flatten(),
+                cpu: ticks(stat.cpu_ticks.saturating_sub(before.cpu_ticks)),
+                storage,
+                on_terminal: reads.is_some()
+                    && reads == std::fs::read_link(proc::path(stat.pid, "fd/0")).ok(),
+                quiet: None,
             }
         };
         Some(Activity {
+            sample: self.began.elapsed(),
             own_group: first.pgrp,
             foreground: first.tpgid,
             members: members.iter().map(of).collect(),
+            connections: None,
         })
     }
 }
 
+fn per_second() -> u64 {
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
+    ticks.unwrap_or(100).max(1)
+}
+
+fn ticks(count: u64) -> Duration {
+    Duration::from_millis(count.saturating_mul(1000) / per_second())
+}
+
 /// When a process began, by the wall clock of now; good to a clock tick and to what the wall clock was set.
 pub(crate) fn started(start_ticks: u64) -> WallTime {
-    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
-    let begin_ms = u128::from(start_ticks) * 1000 / u128::from(per_second.unwrap_or(100).max(1));
+    let begin_ms = u128::from(start_ticks) * 1000 / u128::from(per_second());
     let up = Duration::from_micros(clock::boottime_us());
     let age = up.as_millis().saturating_sub(begin_ms);
     WallTime(clock::wall().0.saturating_sub(u64::try_from(age).unwrap_or(u64::MAX)))
 }
 
-/// Bytes a process has written in its life; unknown without the right to look.
-fn written(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(proc::path(pid, "io")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("wchar: ")).and_then(|count| count.trim().parse().ok())
+/// Bytes a process has moved in its life (proc_pid_io(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// From and to storage.
+    pub(crate) storage: u64,
+    /// By any system call: files, pipes, sockets, event counters.
+    pub(crate) any: u64,
+}
+
+/// What a process has moved; unknown without the right to look.
+pub(crate) fn moved(pid: u32) -> Option<Moved> {
+    let bytes = proc::read_file(proc::path(pid, "io")).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let count = |name: &str| -> Option<u64> {
+        text.lines().find_map(|line| line.strip_prefix(name)).and_then(|count| count.trim().parse().ok())
+    };
+    Some(Moved {
+        storage: count("read_bytes: ")?.saturating_add(count("write_bytes: ")?),
+        any: count("rchar: ")?.saturating_add(count("wchar: ")?),
+    })
 }
 
 /// The value of one variable in a process's environment as it began. The rest of it
@@ -150,24 +206,29 @@ mod tests {
     fn descendants_belong_and_their_activity_is_seen() {
         let mut child =
             Command::new("sh").args(["-c", "sleep 600 & wait"]).stdin(Stdio::piped()).spawn().expect("sh");
+        let roots = Roots { leader: child.id(), tty: None, carriers: vec![] };
         let table = loop {
             let table = Table::read().expect("table");
-            if table.members(child.id(), None).iter().any(|stat| stat.comm == "sleep") {
+            if table.members(&roots).iter().any(|stat| stat.comm == "sleep") {
                 break table;
             }
         };
-        let sample = Sample::begin(&table, &[(child.id(), None)]);
-        let activity = sample.end(&table, child.id(), None).expect("alive");
+        let sample = Sample::begin(&table, std::slice::from_ref(&roots));
+        let activity = sample.end(&table, &roots).expect("alive");
         assert!(activity.members[0].leader && activity.members.len() == 2, "{activity:?}");
-        assert!(activity.members.iter().all(|member| member.wrote == Some(0)), "{activity:?}");
+        assert!(activity.members.iter().all(|member| member.storage == Storage::Moved(0)), "{activity:?}");
+        assert_eq!(activity.members[1].parent, child.id());
         let age = activity.members[0].started.age(clock::wall()).unwrap_or_default();
         assert!(age < Duration::from_secs(60), "{age:?}");
         let sleeper = activity.members[1].pid;
+        let me = Roots { carriers: vec![std::process::id()], ..roots.clone() };
+        let with = table.members(&me);
+        assert!(with.iter().any(|stat| stat.pid == std::process::id()), "a carrier belongs to it");
         child.kill().expect("kill");
         child.wait().expect("wait");
         let fd = crate::os::process::PidFd::open(sleeper).expect("pidfd");
         fd.signal(rustix::process::Signal::KILL).expect("kill");
         assert!(table.get(std::process::id()).is_some());
-        assert!(Table::read().expect("table").members(child.id(), None).is_empty());
+        assert!(Table::read().expect("table").members(&roots).is_empty());
     }
 }

@@ -2,6 +2,7 @@
 //! they mean is decided elsewhere. Another runner is one more file with a [`Runner`].
 
 pub(crate) mod command;
+mod field;
 pub(crate) mod orca;
 pub(crate) mod pane_mark;
 pub(crate) mod tmux;
@@ -55,7 +56,7 @@ impl Budget {
             NoAnswer::TimedOut => {
                 Fault::Unavailable(format!("{name} gave no answer within {}", duration::show(cap)))
             }
-            NoAnswer::TooMuch => Fault::Unavailable(format!("{name} did not stop writing")),
+            NoAnswer::TooMuch => Fault::Unavailable(format!("{name} wrote more than 64 MiB")),
             NoAnswer::Failed(error) => {
                 Fault::Unavailable(format!("{name} could not be run: {}", crate::error::reason(&error)))
             }
@@ -106,8 +107,8 @@ pub(crate) enum Closing {
     Failed(String),
 }
 
-/// A program that keeps terminals. No text it gives is escaped.
-pub(crate) trait Runner: Send {
+/// A program that keeps terminals. No text it gives is escaped. After the list, several threads ask at once.
+pub(crate) trait Runner: Send + Sync {
     /// For people: which runner, and which of several servers.
     fn label(&self) -> String;
 
@@ -115,22 +116,22 @@ pub(crate) trait Runner: Send {
     fn list(&mut self, named: &[String], budget: Budget) -> Result<TerminalListing, Fault>;
 
     /// Fills in [`Terminal::idle`] where the list could not.
-    fn ask_idle(&mut self, terminal: &mut Terminal, budget: Budget);
+    fn ask_idle(&self, terminal: &mut Terminal, budget: Budget);
 
     /// Finds the first process of terminals whose list does not tell it.
-    fn map_processes(&mut self, _terminals: &mut [&mut Terminal]) {}
+    fn map_processes(&self, _terminals: &mut [&mut Terminal]) {}
 
     /// The look immediately before the close: fills in [`Terminal::again`].
-    fn look_again(&mut self, terminal: &mut Terminal, budget: Budget);
+    fn look_again(&self, terminal: &mut Terminal, budget: Budget);
 
     /// What is on its screen and above it; `None` where the runner has no way to say.
-    fn text(&mut self, terminal: &Terminal, budget: Budget) -> Result<Option<Vec<u8>>, Fault>;
+    fn text(&self, terminal: &Terminal, budget: Budget) -> Result<Option<Vec<u8>>, Fault>;
 
     /// Closes exactly this terminal, guarded where the runner can.
-    fn close(&mut self, terminal: &Terminal, budget: Budget) -> Closing;
+    fn close(&self, terminal: &Terminal, budget: Budget) -> Closing;
 
     /// The ids that exist now, and no less: for looking whether a close has worked.
-    fn present(&mut self, budget: Budget) -> Result<HashSet<String>, Fault>;
+    fn present(&self, budget: Budget) -> Result<HashSet<String>, Fault>;
 }
 
 /// The first line a program wrote, for a message.

@@ -172,7 +172,10 @@ fn flag(tool: &str, arg: &Arg) -> Flag {
         short: arg.get_short(),
         long: arg.get_long().map(str::to_owned),
         help: help(arg.get_help().map(ToString::to_string)),
-        value: arg.get_action().takes_values().then(|| Value::of(tool, arg)),
+        // A value that may be left out comes behind a `=`: the next word is not it.
+        value: (arg.get_action().takes_values()
+            && arg.get_num_args().is_none_or(|count| count.min_values() > 0))
+        .then(|| Value::of(tool, arg)),
         repeats: matches!(arg.get_action(), ArgAction::Append | ArgAction::Count),
     }
 }

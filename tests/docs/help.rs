@@ -85,7 +85,9 @@ fn options(text: &str) -> Options {
     for line in text.lines().skip_while(|line| !line.starts_with("Usage:")).map(str::trim_start) {
         let words = line.split([' ', ',']).filter(|word| !word.is_empty());
         let spelled = words.take_while(|word| word.starts_with('-') && word.len() > 1);
-        options.extend(spelled.map(str::to_owned));
+        // `--option[=<VALUE>]`: a value that may follow.
+        let plain = |word: &str| word.split("[=").next().unwrap_or_default().to_owned();
+        options.extend(spelled.map(plain));
     }
     options
 }

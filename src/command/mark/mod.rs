@@ -12,6 +12,8 @@ mod set;
 mod settings;
 mod toml_settings;
 
+pub(crate) use profiles::all as agent_profiles;
+
 use super::frame::{bug, silence_panics};
 use crate::cli::mark::{MarkAct, MarkTool};
 use crate::cli::{self, ParseEnd};

@@ -26,7 +26,7 @@ const SOURCES: [(&str, &str); 2] = [
 ///
 /// # Errors
 /// [`Kind::Config`] for a profile of the person's that is not understood.
-pub(super) fn all() -> Result<Vec<AgentProfile>, Error> {
+pub(crate) fn all() -> Result<Vec<AgentProfile>, Error> {
     let mut profiles = Vec::new();
     for (name, text) in BUILT_IN {
         let profile = AgentProfile::parse(name, text);

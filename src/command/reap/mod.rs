@@ -1,23 +1,27 @@
 //! `orion-reap`: close the terminals of finished runs, keep everything else.
 //! It ends with 0 whatever happens: a reaper that fails must not stop a fire.
 
+mod closing;
+mod journal;
+mod memory;
 mod output_file;
 mod pass;
 mod setup;
 mod show;
+mod watch;
 
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
-use super::records::{Records, Where};
+use super::records::Where;
 use crate::cli::reap::{Reap, ReapOptions};
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::model::event::Event;
-use crate::model::record::LOCK;
-use crate::os::{call, clock};
+use crate::os::call;
 use crate::report::{Report, escape};
-use pass::{Fate, ReapPass, ReapProgress};
+use journal::Journal;
+use memory::Memory;
+use pass::{Fate, ReapPass, ReapProgress, ReapSettings};
 use setup::{Setup, setup};
 use show::Summary;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,8 +30,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = "orion-reap";
-/// Where closes are logged. No lock can be called so.
-const OWN_LOG: &str = "_reap";
 /// The pass keeps its deadline itself; this much later it is left behind.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -70,16 +72,22 @@ fn reap() -> Result<Status, Error> {
     report.quiet = args.quiet;
     report.verbose = args.verbose;
     report.json = args.json;
+    let place = Where { dir: args.dir, user: None };
+    if args.log {
+        return journal::show(&report, &place);
+    }
     let Setup { mut runners, settings, output } =
         setup(&args.what, failopen::end(begin, args.deadline), args.dry_run, false)?;
     let progress = Arc::new(ReapProgress::default());
-    let place = Where { dir: args.dir, user: None };
     let dry_run = args.dry_run;
     let seen = Arc::clone(&progress);
+    call::end_with_interrupts();
     let outcome = failopen::run(args.deadline.saturating_add(GRACE), move || {
+        let journal = Journal::open(&place, &settings);
         call::adopt_orphans();
-        let pass = pass::run(&mut runners, &settings, output.as_ref(), &seen);
-        finish(&report, &pass, settings.dry_run, settings.automations.is_empty(), &place)
+        let memory = memory(&journal, &settings);
+        let pass = pass::run(&mut runners, &settings, output.as_ref(), &memory, &seen);
+        finish(&report, &pass, &settings, &journal)
     });
     let interrupted = |why: &str| {
         call::abandon();
@@ -102,12 +110,16 @@ fn reap() -> Result<Status, Error> {
     }
 }
 
+/// What earlier passes knew. A dry run reads it and writes nothing.
+fn memory(journal: &Journal, settings: &ReapSettings) -> Memory {
+    Memory::open(journal.memory_dir(!settings.dry_run))
+}
+
 /// Says what was done, the summary last: callers keep the end of what they are told.
-fn finish(report: &Report, pass: &ReapPass, dry_run: bool, nobody_named: bool, place: &Where) -> Status {
+fn finish(report: &Report, pass: &ReapPass, settings: &ReapSettings, journal: &Journal) -> Status {
+    let (dry_run, nobody_named) = (settings.dry_run, settings.automations.is_empty());
     let summary = Summary::of(&pass.rows, dry_run);
-    if !dry_run {
-        log(place, pass);
-    }
+    journal.write(pass, &summary);
     if report.json {
         drop(report.object(&show::object(pass, &summary)));
     } else if !report.quiet {
@@ -126,28 +138,6 @@ fn finish(report: &Report, pass: &ReapPass, dry_run: bool, nobody_named: bool, p
         drop(report.data(&line));
     }
     if pass.troubles > 0 { Exit::Unavailable.into() } else { Exit::Ok.into() }
-}
-
-/// Best effort, and only where a state directory exists already.
-fn log(place: &Where, pass: &ReapPass) {
-    let closed: Vec<Event> = pass.rows.iter().filter(|row| row.fate == Fate::Closed).map(event).collect();
-    if closed.is_empty() {
-        return;
-    }
-    if let Ok(Some(store)) = Records::open(place, &["locks"], LOCK, false) {
-        store.log_as(OWN_LOG, &closed);
-    }
-}
-
-fn event(row: &pass::ReapRow) -> Event {
-    let first = row.processes.first();
-    let detail = show::lines(row, false).join("; ");
-    Event {
-        pid: first.map(|first| first.pid),
-        comm: first.map(|first| first.comm.clone()),
-        detail: Some(detail),
-        ..Event::new("closed", clock::wall().rfc3339(), OWN_LOG)
-    }
 }
 
 /// What a reaping before a precheck came to.
@@ -176,15 +166,17 @@ pub(crate) fn before_check(
     place: &Where,
 ) -> Result<ReapedFirst, Error> {
     let Setup { mut runners, settings, output } = setup(what, end, dry_run, true)?;
+    call::end_with_interrupts();
     call::adopt_orphans();
-    let pass = pass::run(&mut runners, &settings, output.as_ref(), &ReapProgress::default());
-    if !dry_run {
-        log(place, &pass);
-    }
+    let journal = Journal::open(place, &settings);
+    let memory = memory(&journal, &settings);
+    let pass = pass::run(&mut runners, &settings, output.as_ref(), &memory, &ReapProgress::default());
+    let summary = Summary::of(&pass.rows, dry_run);
+    journal.write(&pass, &summary);
     let busy = pass.rows.iter().filter(|row| row.proved_busy && row.fate != Fate::Closed);
     Ok(ReapedFirst {
         busy: busy.flat_map(|row| show::lines(row, false).into_iter().take(1)).collect(),
-        summary: Summary::of(&pass.rows, dry_run).line(),
+        summary: summary.line(),
         closed: pass.rows.iter().filter(|row| row.fate == Fate::Closed).count(),
         warnings: pass.warnings.iter().map(|text| escape(text.as_bytes(), 400)).collect(),
     })

@@ -1,22 +1,28 @@
-//! One pass: list, judge, ask what is missing, look again, close, wait. Whatever
-//! cannot be known in time is kept.
+//! One pass: list, judge, watch, then ask and close in turn. Whatever cannot be known
+//! in time is kept.
 
+use super::closing::{self, Closer};
+use super::memory::Memory;
 use super::output_file::OutputDir;
+use super::watch::Watch;
 use crate::model::identity::ProcessIdentity;
-use crate::model::terminal::{Again, Belongs, Processes, Terminal};
+use crate::model::terminal::{AgentRules, Belongs, Processes, Terminal};
+use crate::os::clock;
 use crate::os::pins::{self, Pinned, Survivor};
-use crate::os::session::{Sample, Table};
-use crate::os::{clock, proc};
-use crate::runner::{Budget, Closing, Runner};
-use crate::verdict::reap::{Ask, Condition, Keep, ReapPolicy, Verdict, explain, judge, proves_busy};
-use crate::verdict::reason::KeepReason;
+use crate::os::run_pulse::RunPulse;
+use crate::os::session::Table;
+use crate::runner::{Budget, Runner};
+use crate::verdict::reap::{
+    Ask, Condition, Keep, KeepReason, ReapPolicy, Verdict, explain, judge, proves_busy, quiet_jobs, together,
+};
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// No single call of a runner gets more than this.
 const CALL: Duration = Duration::from_secs(15);
-/// How long processes are watched for work.
-const SAMPLE: Duration = Duration::from_secs(1);
+/// Kept back for the list after the closes.
+const LAST_LIST: Duration = Duration::from_secs(2);
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -27,18 +33,26 @@ pub(crate) struct ReapSettings {
     pub(crate) end: Instant,
     pub(crate) close_newest: bool,
     pub(crate) residents: Vec<String>,
+    pub(crate) agents: Vec<AgentRules>,
+    pub(crate) job_quiet: Duration,
+    pub(crate) interrupted: Option<Duration>,
+    /// TERM to what outlives its close; with a time, KILL after it.
+    pub(crate) end_survivors: Option<Option<Duration>>,
     pub(crate) dry_run: bool,
     /// In a precheck the runner's own time-out may come first.
     pub(crate) in_precheck: bool,
 }
 
 impl ReapSettings {
-    fn policy(&self) -> ReapPolicy {
+    pub(super) fn policy(&self) -> ReapPolicy {
         ReapPolicy {
             now: clock::wall(),
             idle: self.idle,
             close_newest: self.close_newest,
             residents: self.residents.clone(),
+            agents: self.agents.clone(),
+            job_quiet: self.job_quiet,
+            interrupted: self.interrupted,
         }
     }
 }
@@ -63,6 +77,12 @@ pub(crate) struct ReapRow {
     /// Bytes of resident memory before.
     pub(crate) memory: u64,
     pub(crate) survivors: Vec<Survivor>,
+    /// Locks whose pulse the run carried, with their tokens.
+    pub(crate) pulses: Vec<RunPulse>,
+    /// Processes that were sent TERM because they outlived the close.
+    pub(crate) ended: Vec<Survivor>,
+    /// Jobs that no longer kept it, for people.
+    pub(crate) quiet_jobs: Vec<String>,
 }
 
 /// The end of a pass.
@@ -79,7 +99,7 @@ pub(crate) struct ReapPass {
 pub(crate) struct ReapProgress(Mutex<Vec<String>>);
 
 impl ReapProgress {
-    fn closing(&self, what: String) {
+    pub(super) fn closing(&self, what: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 
@@ -90,31 +110,73 @@ impl ReapProgress {
 }
 
 /// A terminal on its way through the pass.
-struct ReapCase {
-    runner: usize,
-    terminal: Terminal,
-    fate: Option<Fate>,
-    pins: Vec<Pinned>,
-    survivors: Vec<Survivor>,
+pub(super) struct ReapCase {
+    /// Its place in the output.
+    place: usize,
+    pub(super) runner: usize,
+    pub(super) terminal: Terminal,
+    pub(super) fate: Option<Fate>,
+    pub(super) pins: Vec<Pinned>,
+    pub(super) survivors: Vec<Survivor>,
+    pub(super) pulses: Vec<RunPulse>,
+    pub(super) ended: Vec<Survivor>,
+    pub(super) quiet_jobs: Vec<String>,
 }
 
 impl ReapCase {
-    fn keep(&mut self, reason: KeepReason, evidence: impl Into<String>) {
+    fn new(place: usize, runner: usize, terminal: Terminal) -> Self {
+        Self {
+            place,
+            runner,
+            terminal,
+            fate: None,
+            pins: Vec::new(),
+            survivors: Vec::new(),
+            pulses: Vec::new(),
+            ended: Vec::new(),
+            quiet_jobs: Vec::new(),
+        }
+    }
+
+    pub(super) fn keep(&mut self, reason: KeepReason, evidence: impl Into<String>) {
         self.fate = Some(Fate::Kept(Keep::new(reason, evidence)));
     }
 
     /// Judges it; gives the question that is left, if it is still open.
-    fn judge(&mut self, settings: &ReapSettings) -> Option<Ask> {
+    pub(super) fn judge(&mut self, settings: &ReapSettings) -> Option<Ask> {
         match judge(&self.terminal, &settings.policy()) {
             Verdict::Keep(keep) => self.fate = Some(Fate::Kept(keep)),
             Verdict::Ask(ask) => return Some(ask),
-            Verdict::Close => {}
+            Verdict::Close => self.quiet_jobs = quiet_jobs(&self.terminal, &settings.policy()),
         }
         None
     }
 
-    fn asked_to_close(&self) -> bool {
+    pub(super) fn asked_to_close(&self) -> bool {
         self.fate == Some(Fate::Closed)
+    }
+
+    /// What it is remembered by between passes.
+    pub(super) fn key(&self, label: &str) -> String {
+        let first = self.terminal.leader.as_ref();
+        let first = first.map(|first| format!(" {}:{}", first.pid, first.start_ticks)).unwrap_or_default();
+        format!("{label} {}{first}", self.terminal.id)
+    }
+}
+
+/// Terminals that close together or not at all: those of one session, else one alone.
+pub(super) type Together = Vec<ReapCase>;
+
+/// If one of them is kept, all are.
+pub(super) fn keep_together(cases: &mut [ReapCase]) {
+    let kept = cases.iter().filter_map(|case| match &case.fate {
+        Some(Fate::Kept(keep)) => Some((case.terminal.id.as_str(), keep)),
+        _ => None,
+    });
+    if let Some(keep) = together(kept) {
+        for case in cases.iter_mut().filter(|case| case.fate.is_none()) {
+            case.fate = Some(Fate::Kept(keep.clone()));
+        }
     }
 }
 
@@ -123,49 +185,54 @@ pub(crate) fn run(
     runners: &mut [Box<dyn Runner>],
     settings: &ReapSettings,
     output: Option<&OutputDir>,
+    memory: &Memory,
     progress: &ReapProgress,
 ) -> ReapPass {
     let mut pass = ReapPass::default();
     let mut budget = Budget::new(settings.end, CALL);
     let mut cases = list(runners, settings, &mut budget, &mut pass);
+    let runners: &[Box<dyn Runner>] = runners;
     // What the last close needs: its own call, the wait, one more list.
     let settle = settings.settle.min(budget.left() / 3);
-    let reserve = settle + Duration::from_secs(2).min(budget.left() / 10);
+    let reserve = settle + LAST_LIST.min(budget.left() / 10);
     let last_start = budget.end().checked_sub(reserve).unwrap_or(budget.end());
-    let mut asking = Vec::new();
-    for (at, case) in cases.iter_mut().enumerate() {
-        if case.judge(settings) == Some(Ask::Idle) {
-            asking.push(at);
-        }
-    }
-    // The longest silent first: if time runs out, it has served those that wait longest.
-    asking.sort_by_key(|at| cases[*at].terminal.output.moved);
-    for at in asking {
-        let case = &mut cases[at];
-        if Instant::now() >= last_start {
-            case.keep(KeepReason::Deadline, "no time was left to ask whether it is idle");
-            continue;
-        }
-        runners[case.runner].ask_idle(&mut case.terminal, budget);
+    for case in &mut cases {
         case.judge(settings);
     }
-    watch(runners, &mut cases, settings, budget);
-    let mut order: Vec<usize> = (0..cases.len()).filter(|at| cases[*at].fate.is_none()).collect();
-    order.sort_by_key(|at| (cases[*at].terminal.close_last, cases[*at].terminal.output.moved));
-    if !order.is_empty() {
+    let mut groups = in_groups(cases);
+    for group in &mut groups {
+        keep_together(group);
+    }
+    let (open, mut done): (Vec<Together>, Vec<Together>) =
+        groups.into_iter().partition(|group| group.iter().any(|case| case.fate.is_none()));
+    if !open.is_empty() {
         pins::more_descriptors();
+        let (watch, mut open) = watch(runners, open, settings, memory, budget);
+        open.sort_by_key(|group| turn(group, runners, memory));
+        let closer =
+            Closer { runners, settings, budget, output, progress, memory, watch: watch.as_ref(), last_start };
+        done.extend(closer.work(open));
+        closing::after(&closer, &mut done, settle, &mut pass);
     }
-    for at in order {
-        let case = &mut cases[at];
-        if Instant::now() >= last_start {
-            case.keep(KeepReason::Deadline, "no time was left to close it and wait");
-            continue;
-        }
-        close(runners[case.runner].as_mut(), case, settings, budget, output, progress);
+    if !settings.dry_run {
+        memory.keep();
     }
-    wait(&mut cases, settle, budget, &mut pass);
-    confirm(runners, &mut cases, budget, &mut pass);
+    let mut cases: Vec<ReapCase> = done.into_iter().flatten().collect();
+    cases.sort_by_key(|case| case.place);
     finish(runners, cases, settings, pass)
+}
+
+/// Whose turn comes first: who waited longest for one, then who has been silent longest.
+fn turn(
+    group: &Together,
+    runners: &[Box<dyn Runner>],
+    memory: &Memory,
+) -> (u64, Option<crate::model::time::WallTime>) {
+    let asked = |case: &ReapCase| memory.asked(&case.key(&runners[case.runner].label()));
+    (
+        group.iter().map(asked).min().unwrap_or(0),
+        group.iter().map(|case| case.terminal.output.moved).min().flatten(),
+    )
 }
 
 fn list(
@@ -186,13 +253,9 @@ fn list(
                     let margin = Duration::from_secs(5).min(limit / 3);
                     *budget = budget.until(begin + limit.saturating_sub(margin));
                 }
-                cases.extend(listing.terminals.into_iter().map(|terminal| ReapCase {
-                    runner: at,
-                    terminal,
-                    fate: None,
-                    pins: Vec::new(),
-                    survivors: Vec::new(),
-                }));
+                for terminal in listing.terminals {
+                    cases.push(ReapCase::new(cases.len(), at, terminal));
+                }
             }
             Err(fault) => {
                 pass.troubles += 1;
@@ -203,161 +266,57 @@ fn list(
     cases
 }
 
+fn in_groups(cases: Vec<ReapCase>) -> Vec<Together> {
+    let mut groups: Vec<Together> = Vec::new();
+    let mut of_session: HashMap<(usize, String), usize> = HashMap::new();
+    for case in cases {
+        match &case.terminal.session {
+            Some(session) => {
+                let at = *of_session.entry((case.runner, session.clone())).or_insert(groups.len());
+                match groups.get_mut(at) {
+                    Some(group) => group.push(case),
+                    None => groups.push(vec![case]),
+                }
+            }
+            None => groups.push(vec![case]),
+        }
+    }
+    groups
+}
+
 /// Watches the processes of everything that could still be closed, all at once.
-fn watch(runners: &mut [Box<dyn Runner>], cases: &mut [ReapCase], settings: &ReapSettings, budget: Budget) {
+fn watch(
+    runners: &[Box<dyn Runner>],
+    mut groups: Vec<Together>,
+    settings: &ReapSettings,
+    memory: &Memory,
+    budget: Budget,
+) -> (Option<Watch>, Vec<Together>) {
     let open = |case: &ReapCase| {
         case.fate.is_none()
             && matches!(judge(&case.terminal, &settings.policy()), Verdict::Ask(Ask::Processes))
     };
-    for (at, runner) in runners.iter_mut().enumerate() {
-        let mut theirs: Vec<&mut Terminal> = cases
-            .iter_mut()
-            .filter(|case| case.runner == at && open(case))
-            .map(|case| &mut case.terminal)
-            .collect();
+    for (at, runner) in runners.iter().enumerate() {
+        let cases = groups.iter_mut().flatten().filter(|case| case.runner == at && open(case));
+        let mut theirs: Vec<&mut Terminal> = cases.map(|case| &mut case.terminal).collect();
         if !theirs.is_empty() {
             runner.map_processes(&mut theirs);
         }
     }
-    let mut watched: Vec<&mut ReapCase> = cases.iter_mut().filter(|case| open(case)).collect();
-    if watched.is_empty() {
-        return;
-    }
-    let leaders: Vec<(u32, Option<i32>)> = watched.iter().filter_map(|case| leader(&case.terminal)).collect();
-    let looks = || -> std::io::Result<(Sample, Table)> {
-        let before = Table::read()?;
-        let sample = Sample::begin(&before, &leaders);
-        if !leaders.is_empty() {
-            std::thread::sleep(SAMPLE.min(budget.left() / 4));
-        }
-        Ok((sample, Table::read()?))
-    };
-    let looks = looks();
-    for case in &mut watched {
+    let watched: Vec<&Terminal> =
+        groups.iter().flatten().filter(|case| open(case)).map(|case| &case.terminal).collect();
+    let looks = Watch::begin(&watched, budget.left() / 4).and_then(|watch| Ok((watch, Table::read()?)));
+    for case in groups.iter_mut().flatten().filter(|case| open(case)) {
         match &looks {
-            Ok((sample, table)) => see(&mut case.terminal, sample, table),
+            Ok((watch, table)) => watch.see(&mut case.terminal, table, memory),
             Err(error) => case.terminal.processes = Processes::Unreadable(crate::error::reason(error)),
         }
         case.judge(settings);
     }
-}
-
-fn leader(terminal: &Terminal) -> Option<(u32, Option<i32>)> {
-    terminal.leader.as_ref().map(|leader| (leader.pid, terminal.tty))
-}
-
-/// Fills in what /proc says about a terminal.
-fn see(terminal: &mut Terminal, sample: &Sample, table: &Table) {
-    let Some(first) = &terminal.leader else {
-        terminal.processes = Processes::Unmapped;
-        return;
-    };
-    let same = table.get(first.pid).is_some_and(|stat| stat.start_ticks == first.start_ticks);
-    let activity = sample.end(table, first.pid, terminal.tty).filter(|_| same);
-    terminal.processes = match activity {
-        Some(activity) => {
-            let me = std::process::id();
-            terminal.own |= activity.members.iter().any(|member| member.pid == me);
-            Processes::Seen(activity)
-        }
-        None => Processes::Unreadable("its first process went while we looked".to_owned()),
-    };
-}
-
-/// Looks once more, pins, and closes.
-fn close(
-    runner: &mut dyn Runner,
-    case: &mut ReapCase,
-    settings: &ReapSettings,
-    budget: Budget,
-    output: Option<&OutputDir>,
-    progress: &ReapProgress,
-) {
-    runner.look_again(&mut case.terminal, budget);
-    let table = match Table::read() {
-        Ok(table) => table,
-        Err(error) => {
-            return case.keep(KeepReason::Unreadable, format!("/proc: {}", crate::error::reason(&error)));
-        }
-    };
-    see(&mut case.terminal, &Sample::none(), &table);
-    case.judge(settings);
-    if case.fate.is_some() {
-        return;
+    for group in &mut groups {
+        keep_together(group);
     }
-    if settings.dry_run {
-        case.fate = Some(Fate::WouldClose);
-        return;
-    }
-    let members: Vec<&proc::ProcStat> =
-        leader(&case.terminal).map(|(pid, tty)| table.members(pid, tty)).unwrap_or_default();
-    match pins::pin_all(&members) {
-        Ok(pins) => case.pins = pins,
-        Err(error) => {
-            let why = format!("its processes could not be held: {}", crate::error::reason(&error));
-            return case.keep(KeepReason::Unreadable, why);
-        }
-    }
-    if let Some(output) = output {
-        let saved = runner.text(&case.terminal, budget).map_err(|fault| fault.text());
-        let saved = saved.and_then(|text| match text {
-            Some(text) => output.save(&runner.label(), &case.terminal.id, &text),
-            None => Err("this runner gives no text".to_owned()),
-        });
-        if let Err(why) = saved {
-            return case.keep(KeepReason::Unreadable, format!("its text could not be saved: {why}"));
-        }
-    }
-    let name = format!("{} {}", runner.label(), case.terminal.id);
-    match runner.close(&case.terminal, budget) {
-        Closing::Asked | Closing::Gone => {
-            progress.closing(name);
-            case.fate = Some(Fate::Closed);
-        }
-        Closing::Refused(why) => {
-            case.terminal.again = Again::Changed(why.clone());
-            case.keep(KeepReason::Changed, why);
-        }
-        Closing::Failed(why) => case.keep(KeepReason::CloseFailed, why),
-    }
-}
-
-/// Waits for the pinned processes of all closed terminals together.
-fn wait(cases: &mut [ReapCase], settle: Duration, budget: Budget, pass: &mut ReapPass) {
-    let end = (Instant::now() + settle).min(budget.end());
-    for case in cases.iter_mut().filter(|case| case.asked_to_close()) {
-        // One end for all: each wait after the first takes only what is left of it.
-        match pins::wait_all(&case.pins, end) {
-            Ok(survivors) => case.survivors = survivors,
-            Err(error) => pass.warnings.push(format!("waiting: {}", crate::error::reason(&error))),
-        }
-    }
-}
-
-/// Lists again: only a terminal that is not there any more was closed.
-fn confirm(runners: &mut [Box<dyn Runner>], cases: &mut [ReapCase], budget: Budget, pass: &mut ReapPass) {
-    for (at, runner) in runners.iter_mut().enumerate() {
-        let theirs =
-            (0..cases.len()).filter(|case| cases[*case].runner == at && cases[*case].asked_to_close());
-        let closed: Vec<usize> = theirs.collect();
-        if closed.is_empty() {
-            continue;
-        }
-        let present = runner.present(budget);
-        if let Err(fault) = &present {
-            pass.warnings.push(format!("{}: after the closes: {}", runner.label(), fault.text()));
-        }
-        for at in closed {
-            let case = &mut cases[at];
-            match &present {
-                Ok(ids) if !ids.contains(&case.terminal.id) => {}
-                Ok(_) => case.keep(KeepReason::CloseFailed, "still listed after its close"),
-                // Its processes are proof enough.
-                Err(_) if !case.pins.is_empty() && case.survivors.is_empty() => {}
-                Err(_) => case.keep(KeepReason::CloseFailed, "its end could not be confirmed"),
-            }
-        }
-    }
+    (looks.ok().map(|(watch, _)| watch), groups)
 }
 
 fn finish(
@@ -377,6 +336,9 @@ fn finish(
             memory: case.pins.iter().map(|pin| pin.memory).sum(),
             processes: case.pins.into_iter().map(|pin| pin.identity).collect(),
             survivors: case.survivors,
+            pulses: case.pulses,
+            ended: case.ended,
+            quiet_jobs: case.quiet_jobs,
             terminal: case.terminal,
         })
         .collect();
@@ -390,7 +352,7 @@ impl ReapRow {
     /// The automation it belongs to, where that is known.
     pub(crate) fn automation(&self) -> Option<&str> {
         match &self.terminal.belongs {
-            Belongs::Named(name) | Belongs::Other(name) => Some(name),
+            Belongs::Named(name) | Belongs::Part(name) | Belongs::Other(name) => Some(name),
             _ => None,
         }
     }

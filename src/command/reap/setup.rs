@@ -3,8 +3,11 @@
 use super::output_file::OutputDir;
 use super::pass::ReapSettings;
 use crate::cli::reap::{ReapOptions, RunnerName};
+use crate::command::mark::agent_profiles;
 use crate::env::{self, name};
 use crate::error::Error;
+use crate::model::agent_profile::AgentProfile;
+use crate::model::terminal::AgentRules;
 use crate::runner::Runner;
 use crate::runner::command::ProgramRunner;
 use crate::runner::orca::{Around, Orca};
@@ -35,6 +38,9 @@ pub(crate) fn setup(
     let Some(runner) = &what.runner else {
         return Err(Error::usage("--runner is missing").hint("--runner tmux, orca, or command:PROG"));
     };
+    if what.interrupted.is_some_and(|limit| limit < what.idle) {
+        return Err(Error::usage("--interrupted is shorter than --idle").hint("give it a longer time"));
+    }
     if what.idle < LEAST_IDLE && !what.force {
         return Err(
             Error::usage("--idle under 1m would close runs that only think").hint("--force allows it")
@@ -67,10 +73,21 @@ pub(crate) fn setup(
         end,
         close_newest: what.close_newest,
         residents: what.residents.clone(),
+        agents: agent_rules(),
+        job_quiet: what.job_quiet,
+        interrupted: what.interrupted,
+        end_survivors: what.end_survivors,
         dry_run,
         in_precheck,
     };
     Ok(Setup { runners, settings, output })
+}
+
+/// What the profiles say about the processes of each kind of agent. A profile that is not understood names no
+/// residents, and that keeps more.
+fn agent_rules() -> Vec<AgentRules> {
+    let rules = |profile: AgentProfile| AgentRules { names: profile.commands, residents: profile.residents };
+    agent_profiles().unwrap_or_default().into_iter().map(rules).collect()
 }
 
 fn inside() -> Option<Inside> {

@@ -122,11 +122,35 @@ pub(crate) fn lines(row: &ReapRow, evidence: bool) -> Vec<String> {
             );
         }
     }
+    for quiet in row.quiet_jobs.iter().filter(|_| !evidence) {
+        lines.push(format!("  {}", safe(quiet)));
+    }
+    let stays = |pid: u32| row.survivors.iter().any(|survivor| survivor.pid == pid);
+    lines.extend(row.ended.iter().filter(|one| !stays(one.pid)).map(|one| {
+        let comm = escape(one.comm.as_bytes(), 20);
+        format!("  survived the close and was ended: pid {} ({comm})", one.pid)
+    }));
     lines.extend(row.survivors.iter().map(|survivor| {
         let comm = escape(survivor.comm.as_bytes(), 20);
-        format!("  survived the close: pid {} ({comm}), state {}", survivor.pid, survivor.state)
+        let asked = if row.ended.iter().any(|one| one.pid == survivor.pid) {
+            ", was sent TERM and still runs"
+        } else {
+            ""
+        };
+        format!("  survived the close: pid {} ({comm}), state {}{asked}", survivor.pid, survivor.state)
     }));
+    if !row.survivors.is_empty() {
+        lines.extend(ends_with(row).map(|command| format!("  to end what survived: {command}")));
+    }
     lines
+}
+
+/// The commands that end what still carries the pulse of the run.
+fn ends_with(row: &ReapRow) -> impl Iterator<Item = String> {
+    row.pulses
+        .iter()
+        .filter_map(|pulse| Some((pulse.token, pulse.lock.as_deref()?)))
+        .map(|(token, name)| format!("orion-lock stop --token {token} {}", safe(name)))
 }
 
 /// The whole pass as one object.
@@ -151,6 +175,7 @@ fn terminal(row: &ReapRow) -> Value {
         .iter()
         .map(|one| json!({"name": one.name, "holds": one.holds, "evidence": safe(&one.evidence)}))
         .collect();
+    let stays = |pid: u32| row.survivors.iter().any(|survivor| survivor.pid == pid);
     let survivors: Vec<Value> = row
         .survivors
         .iter()
@@ -174,6 +199,10 @@ fn terminal(row: &ReapRow) -> Value {
         "processes": row.processes.iter().map(|identity| identity.pid).collect::<Vec<_>>(),
         "memory_bytes": row.memory,
         "survivors": survivors,
+        "ended": row.ended.iter().map(|one| one.pid).filter(|pid| !stays(*pid)).collect::<Vec<_>>(),
+        "end_with": if row.survivors.is_empty() { Vec::new() } else { ends_with(row).collect::<Vec<_>>() },
+        "quiet_jobs": row.quiet_jobs.iter().map(|text| safe(text)).collect::<Vec<_>>(),
+        "session": row.terminal.session.as_deref().map(safe),
     })
 }
 

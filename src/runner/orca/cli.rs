@@ -1,7 +1,7 @@
 //! One call of Orca's command line. Both successes and failures are JSON on stdout,
 //! and the exit code says too little: read the first, then the second.
 
-use crate::runner::{Budget, Fault, first_line};
+use crate::runner::{Budget, Fault, field, first_line};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::process::Command;
@@ -69,7 +69,7 @@ pub(super) fn need(program: &OsStr, arguments: &[&str], budget: Budget) -> Resul
 }
 
 fn reply(stdout: &[u8]) -> Option<Reply> {
-    let value: Value = serde_json::from_slice(stdout).ok()?;
+    let value = field::parse(stdout).ok()?;
     if value.get("ok")?.as_bool()? {
         return Some(Reply::Done(value.get("result")?.clone()));
     }
@@ -84,9 +84,17 @@ mod tests {
 
     #[test]
     fn only_the_envelope_is_an_answer() {
-        for text in
-            ["", "null", "[]", "{}", "{\"ok\":1}", "{\"ok\":true}", "already running", "{\"ok\":true,"]
-        {
+        for text in [
+            "",
+            "null",
+            "[]",
+            "{\"ok\":false,\"ok\":true,\"result\":{}}",
+            "{}",
+            "{\"ok\":1}",
+            "{\"ok\":true}",
+            "already running",
+            "{\"ok\":true,",
+        ] {
             assert_eq!(reply(text.as_bytes()), None, "{text}");
         }
         assert!(matches!(reply(b"{\"ok\":true,\"result\":{}}"), Some(Reply::Done(_))));

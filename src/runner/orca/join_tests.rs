@@ -33,7 +33,7 @@ fn word(belongs: &Belongs) -> &'static str {
         Belongs::Ambiguous(_) => "ambiguous",
         Belongs::Starting(_) => "starting",
         Belongs::Resumed(_) => "resumed",
-        Belongs::Other(_) | Belongs::Unreadable(_) => "unexpected",
+        Belongs::Part(_) | Belongs::Other(_) | Belongs::Unreadable(_) => "unexpected",
     }
 }
 

@@ -1,12 +1,14 @@
 //! Orca, through its command line, by what public sources say about builds 1.4.16x
 //! to 1.4.206: a missing or unknown field is unknown, and unknown keeps.
 
+mod answers;
 mod cli;
 mod join;
 
-use crate::model::terminal::{Again, Belongs, Idle, Output, Processes, Terminal};
+use crate::model::terminal::{Again, Belongs, Idle, Output, Processes, Terminal, Viewer};
 use crate::os::{proc, process, session};
 use crate::runner::{Budget, Closing, Fault, Runner, TerminalListing};
+use answers::{agents, looked, veto, waited, well_typed};
 use cli::{Reply, ask, need};
 use join::{Automation, OrcaRun, Pane, Pty, same_pane, text, time};
 use serde_json::Value;
@@ -101,9 +103,7 @@ impl Orca {
                 if result.get("truncated").and_then(Value::as_bool) == Some(true) {
                     return Err(Fault::Unavailable("worktree ps is truncated".to_owned()));
                 }
-                let worktrees = result.get("worktrees").and_then(Value::as_array).into_iter().flatten();
-                let agents = worktrees.filter_map(|tree| tree.get("agents").and_then(Value::as_array));
-                Ok(agents.flatten().cloned().collect())
+                agents(&result).map_err(Fault::Unavailable)
             }
         }
     }
@@ -116,10 +116,12 @@ impl Orca {
         agents: &Result<Vec<Value>, Fault>,
     ) -> Terminal {
         let (mut belongs, run) = join::join(pane, runs);
-        if value.get("connected").and_then(Value::as_bool) != Some(true)
-            && matches!(belongs, Belongs::Named(_))
-        {
-            belongs = Belongs::Unreadable("it is not connected".to_owned());
+        if matches!(belongs, Belongs::Named(_)) {
+            if let Err(why) = well_typed(value) {
+                belongs = Belongs::Unreadable(why);
+            } else if value.get("connected").and_then(Value::as_bool) != Some(true) {
+                belongs = Belongs::Unreadable("it is not connected".to_owned());
+            }
         }
         let last = time(value, "lastOutputAt");
         let source = if last.is_some() { "lastOutputAt" } else { "lastOutputAt is null or missing" };
@@ -137,6 +139,8 @@ impl Orca {
                 Ok(agents) => veto(agents, &pane.key).unwrap_or(Idle::NotAsked),
                 Err(fault) => Idle::Unreadable(fault.text()),
             },
+            viewer: Viewer::default(),
+            session: None,
             newest_of_reuse: false,
             close_last: false,
             processes: Processes::NotAsked,
@@ -176,29 +180,6 @@ fn array<'v>(value: &'v Value, key: &str) -> Result<&'v Vec<Value>, Fault> {
     value.get(key).and_then(Value::as_array).ok_or_else(wrong)
 }
 
-/// Hook states veto and never prove: what they say about a pane and its children.
-fn veto(agents: &[Value], key: &str) -> Option<Idle> {
-    let of = |agent: &Value, field: &str| text(agent, field).is_some_and(|other| same_pane(other, key));
-    for agent in agents {
-        let state = text(agent, "state").unwrap_or_default();
-        if of(agent, "paneKey") {
-            let unconfirmed = agent.get("restoredUnconfirmed").and_then(Value::as_bool) == Some(true);
-            match state {
-                "working" => return Some(Idle::Busy("its agent is working, say its hooks".to_owned())),
-                "blocked" | "waiting" => return Some(Idle::Question(format!("its agent is {state}"))),
-                _ if unconfirmed => {
-                    return Some(Idle::No("its state is restored and not confirmed".to_owned()));
-                }
-                _ => {}
-            }
-        }
-        if of(agent, "parentPaneKey") && state != "done" {
-            return Some(Idle::Busy("an agent it started is not done".to_owned()));
-        }
-    }
-    None
-}
-
 impl Runner for Orca {
     fn label(&self) -> String {
         "orca".to_owned()
@@ -230,6 +211,10 @@ impl Runner for Orca {
                 listing.warnings.push("a terminal without handle, tab or leaf is kept".to_owned());
                 continue;
             };
+            if let Some(twin) = listing.terminals.iter_mut().find(|known| known.id == pane.handle) {
+                twin.belongs = Belongs::Unreadable("its handle stands in the list twice".to_owned());
+                continue;
+            }
             let run = join::join(&pane, &runs).1;
             listing.terminals.push(self.terminal(value, &pane, &runs, &agents));
             if let Some(run) = run.filter(|run| run.reuse) {
@@ -249,7 +234,7 @@ impl Runner for Orca {
         Ok(listing)
     }
 
-    fn ask_idle(&mut self, terminal: &mut Terminal, budget: Budget) {
+    fn ask_idle(&self, terminal: &mut Terminal, budget: Budget) {
         if let Some(unreadable) = self.confirm_pty(terminal, budget) {
             terminal.idle = unreadable;
             return;
@@ -258,15 +243,7 @@ impl Runner for Orca {
         let arguments =
             ["terminal", "wait", "--terminal", &terminal.id, "--for", "tui-idle", "--timeout-ms", &millis];
         terminal.idle = match ask(&self.program, &arguments, budget) {
-            Ok(Reply::Done(result)) => {
-                let wait = result.get("wait").cloned().unwrap_or_default();
-                match (text(&wait, "blockedReason"), wait.get("satisfied").and_then(Value::as_bool)) {
-                    (Some(reason), _) => Idle::Question(reason.to_owned()),
-                    (None, Some(true)) => Idle::Yes("tui-idle".to_owned()),
-                    (None, Some(false)) => Idle::No("tui-idle was not satisfied".to_owned()),
-                    (None, None) => Idle::Unreadable("terminal wait said neither".to_owned()),
-                }
-            }
+            Ok(Reply::Done(result)) => waited(&result),
             Ok(Reply::Refused(refusal)) if refusal.is_any(&["timeout", "runtime_timeout"]) => {
                 Idle::No("tui-idle was not satisfied in time".to_owned())
             }
@@ -276,7 +253,7 @@ impl Runner for Orca {
     }
 
     /// The pane key is in the environment of the agent; the rest of that holds secrets.
-    fn map_processes(&mut self, terminals: &mut [&mut Terminal]) {
+    fn map_processes(&self, terminals: &mut [&mut Terminal]) {
         if self.around.elsewhere {
             return;
         }
@@ -301,31 +278,23 @@ impl Runner for Orca {
         }
     }
 
-    fn look_again(&mut self, terminal: &mut Terminal, budget: Budget) {
+    fn look_again(&self, terminal: &mut Terminal, budget: Budget) {
         let Some(listed) = self.panes.get(&terminal.id) else { return };
         terminal.again = match self.show(&terminal.id, budget) {
             Err(fault) => Again::Unreadable(fault.text()),
             Ok(Reply::Refused(refusal)) if refusal.is_any(&GONE) => Again::Changed(refusal.text()),
             Ok(Reply::Refused(refusal)) => Again::Unreadable(refusal.text()),
-            Ok(Reply::Done(shown)) => {
-                if shown.get("agentWait").is_some_and(Value::is_object) {
-                    terminal.idle = Idle::Question("its agent waits, says Orca".to_owned());
+            Ok(Reply::Done(shown)) => match looked(&shown, listed.run_pty.as_deref(), listed.last_output) {
+                Ok((again, waits)) => {
+                    terminal.idle = waits.unwrap_or_else(|| terminal.idle.clone());
+                    again
                 }
-                let last = shown.get("lastOutputAt").and_then(Value::as_f64);
-                if text(&shown, "ptyId").map(str::to_owned) != listed.run_pty {
-                    Again::Changed("its process is another one".to_owned())
-                } else if last.is_none() || last != listed.last_output {
-                    Again::Changed("it printed since the list".to_owned())
-                } else if shown.get("connected").and_then(Value::as_bool) == Some(false) {
-                    Again::Changed("it is no longer connected".to_owned())
-                } else {
-                    Again::Same
-                }
-            }
+                Err(why) => Again::Unreadable(why),
+            },
         };
     }
 
-    fn text(&mut self, terminal: &Terminal, budget: Budget) -> Result<Option<Vec<u8>>, Fault> {
+    fn text(&self, terminal: &Terminal, budget: Budget) -> Result<Option<Vec<u8>>, Fault> {
         let read = ["terminal", "read", "--terminal", &terminal.id];
         let result = need(&self.program, &read, budget)?;
         Ok(Some(serde_json::to_vec_pretty(&result).unwrap_or_default()))
@@ -333,7 +302,7 @@ impl Runner for Orca {
 
     /// One pane, by its handle: never the tab (it takes neighbours along), never without a handle
     /// (that is the active terminal).
-    fn close(&mut self, terminal: &Terminal, budget: Budget) -> Closing {
+    fn close(&self, terminal: &Terminal, budget: Budget) -> Closing {
         match ask(&self.program, &["terminal", "close", "--terminal", &terminal.id], budget) {
             Ok(Reply::Done(_)) => Closing::Asked,
             // The stop is under way or not confirmed: what became of it is looked at afterwards.
@@ -346,7 +315,7 @@ impl Runner for Orca {
         }
     }
 
-    fn present(&mut self, budget: Budget) -> Result<HashSet<String>, Fault> {
+    fn present(&self, budget: Budget) -> Result<HashSet<String>, Fault> {
         let (values, omitted) = self.terminals(budget)?;
         // Not in a list that leaves its host out is not gone.
         if !omitted.is_subset(&self.omitted) {

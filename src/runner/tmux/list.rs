@@ -3,13 +3,18 @@
 use std::str;
 
 /// Every row begins with it: hooks of the user may print lines of their own.
-const ROW: &str = "orion1|";
+const ROW: &str = "orion2|";
+/// And so does every line about a client.
+const CLIENT: &str = "orion-client|";
 
 /// Numbers and ids first; text last, each with its length, because options may hold
 /// any character and a newline in one must not become a row.
-pub(super) const FORMAT: &str = "orion1|#{pane_id}|#{pane_pid}|#{pid}|#{start_time}|#{pane_dead}|#{window_active}|\
-#{window_activity}|#{pane_last_output_time}|#{pane_tty}|#{n:@orion_run}:#{@orion_run}|\
-#{n:@orion_state}:#{@orion_state}|#{pane_title}";
+pub(super) const FORMAT: &str = "orion2|#{pane_id}|#{pane_pid}|#{pid}|#{start_time}|#{pane_dead}|#{window_active}|\
+#{window_activity}|#{pane_last_output_time}|#{pane_tty}|#{session_id}|#{session_last_attached}|#{pane_in_mode}|\
+#{n:session_name}:#{session_name}|#{n:@orion_run}:#{@orion_run}|#{n:@orion_state}:#{@orion_state}|#{pane_title}";
+
+/// Who looks at which session, and when they last did something.
+pub(super) const CLIENTS: &str = "orion-client|#{session_id}|#{client_activity}";
 
 /// One pane as tmux shows it. Text is kept as bytes: nothing promises UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,17 +31,40 @@ pub(super) struct PaneRow {
     /// Seconds since 1970, of this pane; absent before tmux 3.8.
     pub(super) last_output: Option<u64>,
     pub(super) tty: String,
+    /// Every session that has its window, with its name.
+    pub(super) sessions: Vec<(String, Vec<u8>)>,
+    /// Seconds since 1970: when a client last came to one of them.
+    pub(super) came: Option<u64>,
+    /// Modes it is in, copy mode for one.
+    pub(super) modes: String,
     pub(super) run: Vec<u8>,
     pub(super) state: Vec<u8>,
     pub(super) title: Vec<u8>,
 }
 
-/// All rows, and how many could not be read.
-pub(super) fn rows(output: &[u8]) -> (Vec<PaneRow>, usize) {
-    let mut rows: Vec<PaneRow> = Vec::new();
-    let mut unreadable = 0;
+/// What tmux said about panes and clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    pub(super) rows: Vec<PaneRow>,
+    /// Session and last activity of each client, seconds since 1970.
+    pub(super) clients: Vec<(String, u64)>,
+    /// Lines of ours that could not be read.
+    pub(super) unreadable: usize,
+}
+
+/// Reads the output of one call.
+pub(super) fn read(output: &[u8]) -> Said {
+    let mut said = Said::default();
     let mut rest = output;
     while !rest.is_empty() {
+        if rest.starts_with(CLIENT.as_bytes()) {
+            match client(&rest[CLIENT.len()..]) {
+                Some(client) => said.clients.push(client),
+                None => said.unreadable += 1,
+            }
+            rest = after_line(rest);
+            continue;
+        }
         if !rest.starts_with(ROW.as_bytes()) {
             rest = after_line(rest);
             continue;
@@ -44,19 +72,29 @@ pub(super) fn rows(output: &[u8]) -> (Vec<PaneRow>, usize) {
         match row(&rest[ROW.len()..]) {
             Some((row, left)) => {
                 // A pane linked into two sessions comes twice, each time with that session's shown window.
-                match rows.iter_mut().find(|known| known.pane == row.pane) {
-                    Some(known) => known.shown |= row.shown,
-                    None => rows.push(row),
+                match said.rows.iter_mut().find(|known| known.pane == row.pane) {
+                    Some(known) => {
+                        known.shown |= row.shown;
+                        known.came = known.came.max(row.came);
+                        known.sessions.extend(row.sessions);
+                    }
+                    None => said.rows.push(row),
                 }
                 rest = left;
             }
             None => {
-                unreadable += 1;
+                said.unreadable += 1;
                 rest = after_line(rest);
             }
         }
     }
-    (rows, unreadable)
+    said
+}
+
+fn client(line: &[u8]) -> Option<(String, u64)> {
+    let line = str::from_utf8(line.split(|byte| *byte == b'\n').next()?).ok()?;
+    let (session, active) = line.split_once('|')?;
+    Some((session.to_owned(), active.parse().ok()?))
 }
 
 fn after_line(bytes: &[u8]) -> &[u8] {
@@ -86,10 +124,24 @@ fn row(bytes: &[u8]) -> Option<(PaneRow, &[u8])> {
         pane,
         ..PaneRow::default()
     };
+    let session = field()?.to_owned();
+    let came = field()?;
+    let came = if came.is_empty() { None } else { Some(came.parse().ok()?) };
+    let modes = field()?.to_owned();
+    let (name, rest) = counted(rest)?;
     let (run, rest) = counted(rest)?;
     let (state, rest) = counted(rest)?;
     let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-    let row = PaneRow { run: run.to_vec(), state: state.to_vec(), title: rest[..end].to_vec(), ..row };
+    let sessions = vec![(session, name.to_vec())];
+    let row = PaneRow {
+        sessions,
+        came,
+        modes,
+        run: run.to_vec(),
+        state: state.to_vec(),
+        title: rest[..end].to_vec(),
+        ..row
+    };
     Some((row, after_line(&rest[end..])))
 }
 
@@ -141,7 +193,7 @@ mod tests {
 
     fn line(pane: &str, run: &str, state: &str) -> String {
         format!(
-            "orion1|{pane}|71|70|1700000000|0|1|1700000009||/dev/pts/3|{}:{run}|{}:{state}|a title | here\n",
+            "orion2|{pane}|71|70|1700000000|0|1|1700000009||/dev/pts/3|$1||0|4:a|b!|{}:{run}|{}:{state}|a title | here\n",
             run.len(),
             state.len()
         )
@@ -149,9 +201,9 @@ mod tests {
 
     #[test]
     fn rows_survive_whatever_a_tag_holds() {
-        let nasty = "a|b\norion1|%9|1|1|1|0|0|1||x|0:|0:|t\n$(x) #{pid} é";
+        let nasty = "a|b\norion2|%9|1|1|1|0|0|1||x|$1||0|0:|0:|0:|t\n$(x) #{pid} é";
         let text = format!("hello from a hook\n{}{}", line("%1", nasty, "idle 5"), line("%2", "", ""));
-        let (rows, unreadable) = rows(text.as_bytes());
+        let Said { rows, unreadable, .. } = read(text.as_bytes());
         assert_eq!((rows.len(), unreadable), (2, 0));
         assert_eq!(rows[0].run, nasty.as_bytes());
         assert_eq!(
@@ -159,21 +211,31 @@ mod tests {
             (71, 1_700_000_009, None)
         );
         assert_eq!(rows[0].title, b"a title | here");
+        assert_eq!(rows[0].sessions, [("$1".to_owned(), b"a|b!".to_vec())]);
         assert_eq!(rows[1].pane, "%2");
     }
 
     #[test]
     fn a_bad_row_is_counted_and_the_next_one_read() {
-        let text = format!("orion1|%1|x|70|\n{}orion1|%3|71", line("%2", "n %2 71 5", ""));
-        let (rows, unreadable) = rows(text.as_bytes());
+        let text = format!("orion2|%1|x|70|\n{}orion2|%3|71", line("%2", "n %2 71 5", ""));
+        let Said { rows, unreadable, .. } = read(text.as_bytes());
         assert_eq!((rows.len(), unreadable), (1, 2));
+    }
+
+    #[test]
+    fn clients_are_told_from_panes() {
+        let text = format!("orion-client|$1|1700000001\n{}orion-client|$2|x\n", line("%1", "", ""));
+        let said = read(text.as_bytes());
+        assert_eq!((said.rows.len(), said.unreadable), (1, 1));
+        assert_eq!(said.clients, [("$1".to_owned(), 1_700_000_001)]);
+        assert!(read(b"access not allowed\n").rows.is_empty());
     }
 
     #[test]
     fn a_pane_linked_twice_is_one_pane() {
         let first = line("%1", "", "");
         let second = first.replace("|0|1|", "|0|0|");
-        let (rows, _) = rows(format!("{second}{first}").as_bytes());
+        let rows = read(format!("{second}{first}").as_bytes()).rows;
         assert_eq!(rows.len(), 1);
         assert!(rows[0].shown, "shown in one of them");
     }
@@ -191,8 +253,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_output_crashes_the_parser(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let (found, _) = rows(&[b"orion1|%1|".as_slice(), &bytes].concat());
-            prop_assert!(found.len() < 100);
+            let found = read(&[b"orion2|%1|".as_slice(), &bytes].concat());
+            prop_assert!(found.rows.len() < 100);
         }
     }
 }

@@ -1,42 +1,28 @@
 //! tmux: one server. Ids only, `-u` always, a kill that the server itself guards.
 
+mod facts;
 mod list;
+mod own;
 
-use crate::model::mark::{AgentMark, MarkWord};
+pub(crate) use own::Inside;
+
 use crate::model::terminal::{Again, Belongs, Idle, Output, Processes, Terminal};
-use crate::model::time::WallTime;
 use crate::os::process::{self, Pin};
-use crate::os::{proc, pty, session};
+use crate::os::session;
 use crate::runner::{Budget, Closing, Fault, Runner, TerminalListing, first_line};
-use list::{FORMAT, PaneRow, literal};
+use facts::Seen;
+use list::{CLIENTS, FORMAT, PaneRow, Said, literal};
+use own::Own;
 use regex_lite::Regex;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
-use std::str;
 
 /// Printed by the server when the pane is not what it was.
 const REFUSED: &str = "orion-refused";
 /// Lines of the screen an idle prompt is looked for in.
 const PROMPT_LINES: usize = 10;
-
-/// The tmux pane this process was started in, from TMUX and TMUX_PANE.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Inside {
-    pub(crate) socket: String,
-    pub(crate) server_pid: u32,
-    pub(crate) pane: String,
-}
-
-impl Inside {
-    /// From the values of both variables: `SOCKET,SERVER_PID,SESSION` and `%N`.
-    pub(crate) fn parse(tmux: &str, pane: &str) -> Option<Self> {
-        let mut parts = tmux.rsplitn(3, ',');
-        let (_, pid, socket) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
-        Some(Self { socket: socket.to_owned(), server_pid: pid, pane: pane.to_owned() })
-    }
-}
 
 /// One tmux server.
 #[derive(Debug)]
@@ -47,13 +33,15 @@ pub(crate) struct Tmux {
     prompt: Option<Regex>,
     inside: Option<Inside>,
     rows: HashMap<String, PaneRow>,
+    /// Start ticks of the first process of each pane that may be closed, as they were listed.
+    starts: HashMap<String, u64>,
     server: Option<crate::model::identity::ProcessIdentity>,
 }
 
 impl Tmux {
     /// The server behind `socket`: a name, a path if there is a slash in it, or the default.
     pub(crate) fn new(socket: Option<OsString>, prompt: Option<Regex>, inside: Option<Inside>) -> Self {
-        Self { socket, prompt, inside, rows: HashMap::new(), server: None }
+        Self { socket, prompt, inside, rows: HashMap::new(), starts: HashMap::new(), server: None }
     }
 
     fn tmux(&self) -> Command {
@@ -67,26 +55,38 @@ impl Tmux {
         command
     }
 
-    fn rows(&self, budget: Budget) -> Result<(Vec<PaneRow>, usize), Fault> {
-        let answer = budget.call(self.tmux().args(["list-panes", "-a", "-F", FORMAT]))?;
+    /// Every pane and every client, in one round trip.
+    fn rows(&self, budget: Budget) -> Result<Said, Fault> {
+        let mut command = self.tmux();
+        command.args(["list-panes", "-a", "-F", FORMAT, ";", "list-clients", "-F", CLIENTS]);
+        let answer = budget.call(&mut command)?;
         if !answer.status.success() {
             return Err(refusal(&answer.stderr));
         }
-        Ok(list::rows(&answer.stdout))
+        let said = list::read(&answer.stdout);
+        if said.rows.is_empty() {
+            // A server without a pane does not exist: this is some other answer ("access not allowed", with 0).
+            let words = [first_line(&answer.stdout), first_line(&answer.stderr)];
+            let words = words.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
+            return Err(Fault::Unavailable(format!("tmux did not answer with a list of panes: {words}")));
+        }
+        Ok(said)
     }
 
-    fn terminal(&self, row: &PaneRow, named: &[String], own: &Own) -> Terminal {
-        let (stat, belongs) = whose_run(row, named);
-        let mine = matches!(belongs, Belongs::Named(_));
+    fn terminal(&self, row: &PaneRow, seen: &Seen<'_>) -> Terminal {
+        let (stat, belongs) = seen.whose_run(row);
+        let mine = matches!(belongs, Belongs::Named(_) | Belongs::Part(_));
         let tty = stat.as_ref().map(|stat| stat.tty_nr);
         Terminal {
             id: row.pane.clone(),
             title: String::from_utf8_lossy(&row.title).into_owned(),
-            own: own.has(row, tty),
+            own: seen.own.has(row, tty),
             dead: row.dead,
             started: stat.as_ref().map(|stat| session::started(stat.start_ticks)),
-            output: if mine { output(row, tty) } else { Output::default() },
-            idle: self.idle(row),
+            output: if mine && !row.dead { facts::output(row, tty) } else { Output::default() },
+            idle: facts::idle(row, self.prompt.is_some()),
+            viewer: facts::viewer(row, &seen.said.clients),
+            session: seen.session(row),
             leader: None,
             tty,
             belongs,
@@ -96,122 +96,6 @@ impl Tmux {
             again: Again::NotAsked,
         }
     }
-
-    fn idle(&self, row: &PaneRow) -> Idle {
-        let state = String::from_utf8_lossy(&row.state);
-        if state.is_empty() {
-            return match self.prompt {
-                Some(_) => Idle::NotAsked,
-                None => Idle::No("its agent never said idle (orion-mark)".to_owned()),
-            };
-        }
-        match AgentMark::parse(&state) {
-            Err(why) => Idle::No(format!("its mark is not understood: {why}")),
-            Ok(mark) => match mark.word {
-                MarkWord::Idle | MarkWord::Ended => Idle::MarkedAt(mark.at),
-                MarkWord::Busy | MarkWord::Working => Idle::Busy("marked busy by its agent".to_owned()),
-                MarkWord::Question => {
-                    Idle::Question("marked as waiting for a person by its agent".to_owned())
-                }
-                MarkWord::Ready => Idle::No("its agent has not begun a turn".to_owned()),
-            },
-        }
-    }
-}
-
-/// Whose run it is, by the tag and by what /proc shows now.
-fn whose_run(row: &PaneRow, named: &[String]) -> (Option<proc::ProcStat>, Belongs) {
-    if row.run.is_empty() {
-        return (None, Belongs::NoRun);
-    }
-    let Some(tag) = list::tag(&row.run) else {
-        return (None, Belongs::NotItsOwn("its tag is not one of orion-mark's".to_owned()));
-    };
-    if tag.pane != row.pane || tag.pid != row.pane_pid {
-        let text = format!("its tag is of pane {} with pid {}", tag.pane, tag.pid);
-        return (None, Belongs::NotItsOwn(text));
-    }
-    if !named.contains(&tag.automation) {
-        return (None, Belongs::Other(tag.automation));
-    }
-    // The old number of a dead pane may be anybody's by now.
-    if row.dead {
-        return (None, Belongs::Named(tag.automation));
-    }
-    match proc::stat(row.pane_pid) {
-        Ok(stat) if stat.start_ticks == tag.start_ticks => (Some(stat), Belongs::Named(tag.automation)),
-        Ok(_) => (None, Belongs::NotItsOwn(format!("its tag is of another process with pid {}", tag.pid))),
-        Err(error) => {
-            let why = format!("/proc/{}/stat: {}", row.pane_pid, crate::error::reason(&error));
-            (None, Belongs::Unreadable(why))
-        }
-    }
-}
-
-/// The clocks of a pane. tmux counts in whole seconds: the end of the second is the bound.
-fn output(row: &PaneRow, tty: Option<i32>) -> Output {
-    let end_of = |seconds: u64| WallTime(seconds.saturating_mul(1000).saturating_add(999));
-    let (tmux, which) = match row.last_output {
-        Some(seconds) => (end_of(seconds), "pane_last_output_time"),
-        None => (end_of(row.window_activity), "window_activity"),
-    };
-    match tty.ok_or(std::io::ErrorKind::NotFound.into()).and_then(|tty| pty::clocks(&row.tty, tty)) {
-        Ok(clocks) => {
-            let device = clocks.written_by.max(clocks.read_by);
-            let source = if device > tmux { "the terminal device" } else { which };
-            Output {
-                moved: Some(tmux.max(device)),
-                printed_by: Some(tmux.min(clocks.written_by)),
-                source: source.to_owned(),
-            }
-        }
-        Err(error) => Output {
-            moved: None,
-            printed_by: None,
-            source: format!("{}: {}", row.tty, crate::error::reason(&error)),
-        },
-    }
-}
-
-/// Where this process itself runs.
-struct Own {
-    inside: Option<Inside>,
-    /// Us and our callers.
-    pids: HashSet<u32>,
-    ttys: HashSet<i32>,
-    /// Terminals that show the tmux we are in: we are nested there.
-    outer: HashSet<String>,
-}
-
-impl Own {
-    fn find(inside: Option<&Inside>, budget: Budget) -> Self {
-        let chain = process::ancestors().unwrap_or_default();
-        let me = proc::stat(std::process::id()).ok();
-        let callers = || chain.iter().map(|one| (one.pid, one.tty_nr));
-        let all = || callers().chain(me.iter().map(|one| (one.pid, one.tty_nr)));
-        Self {
-            inside: inside.cloned(),
-            pids: all().map(|(pid, _)| pid).collect(),
-            ttys: all().map(|(_, tty)| tty).filter(|tty| *tty != 0).collect(),
-            outer: inside.map(|inside| clients(&inside.socket, budget)).unwrap_or_default(),
-        }
-    }
-
-    fn has(&self, row: &PaneRow, tty: Option<i32>) -> bool {
-        self.pids.contains(&row.pane_pid)
-            || tty.is_some_and(|tty| self.ttys.contains(&tty))
-            || self.outer.contains(&row.tty)
-            || self.inside.as_ref().is_some_and(|i| i.pane == row.pane && i.server_pid == row.server_pid)
-    }
-}
-
-/// The terminals of everybody attached to a server.
-fn clients(socket: &str, budget: Budget) -> HashSet<String> {
-    let mut command = Command::new("tmux");
-    command.args(["-u", "-S", socket, "list-clients", "-F", "#{client_tty}"]);
-    let answer = budget.call(&mut command).ok().filter(|answer| answer.status.success());
-    let text = answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned()).unwrap_or_default();
-    text.lines().filter(|line| line.starts_with("/dev/")).map(str::to_owned).collect()
 }
 
 fn refusal(stderr: &[u8]) -> Fault {
@@ -232,19 +116,20 @@ impl Runner for Tmux {
     }
 
     fn list(&mut self, named: &[String], budget: Budget) -> Result<TerminalListing, Fault> {
-        let (rows, unreadable) = self.rows(budget)?;
-        let own = Own::find(self.inside.as_ref(), budget);
-        let terminals = rows.iter().map(|row| self.terminal(row, named, &own)).collect();
-        self.server = rows.first().and_then(|row| process::identify(row.server_pid).ok());
-        self.rows = rows.into_iter().map(|row| (row.pane.clone(), row)).collect();
-        let warnings = match unreadable {
+        let said = self.rows(budget)?;
+        let seen = Seen::new(&said, named, Own::find(self.inside.as_ref(), budget));
+        let terminals = said.rows.iter().map(|row| self.terminal(row, &seen)).collect();
+        self.starts = seen.starts();
+        self.server = said.rows.first().and_then(|row| process::identify(row.server_pid).ok());
+        let warnings = match said.unreadable {
             0 => Vec::new(),
             count => vec![format!("{count} lines of list-panes could not be read; those panes are kept")],
         };
+        self.rows = said.rows.into_iter().map(|row| (row.pane.clone(), row)).collect();
         Ok(TerminalListing { terminals, warnings, precheck_limit: None })
     }
 
-    fn ask_idle(&mut self, terminal: &mut Terminal, budget: Budget) {
+    fn ask_idle(&self, terminal: &mut Terminal, budget: Budget) {
         let Some(prompt) = &self.prompt else { return };
         let mut command = self.tmux();
         command.args(["capture-pane", "-p", "-t", &terminal.id]);
@@ -263,10 +148,10 @@ impl Runner for Tmux {
     }
 
     /// Only for those that could be closed: identifying a process is most of what a pane costs.
-    fn map_processes(&mut self, terminals: &mut [&mut Terminal]) {
+    fn map_processes(&self, terminals: &mut [&mut Terminal]) {
         for terminal in terminals {
             let Some(row) = self.rows.get(&terminal.id) else { continue };
-            let start = list::tag(&row.run).map(|tag| tag.start_ticks);
+            let start = self.starts.get(&terminal.id).copied();
             match process::identify(row.pane_pid) {
                 Ok(identity) if Some(identity.start_ticks) == start => terminal.leader = Some(identity),
                 _ => {
@@ -279,33 +164,39 @@ impl Runner for Tmux {
 
     /// The kill itself compares everything else; what a format cannot tell is whether
     /// the mark is the pane's own or comes down from its window, session or server.
-    fn look_again(&mut self, terminal: &mut Terminal, budget: Budget) {
+    fn look_again(&self, terminal: &mut Terminal, budget: Budget) {
         let Some(row) = self.rows.get(&terminal.id) else { return };
         let mut command = self.tmux();
-        command.args(["show-options", "-p", "-q", "-v", "-t", &terminal.id, "@orion_state"]);
+        command.args(["show-options", "-p", "-q", "-v", "-t", &terminal.id, "@orion_state", ";"]);
+        command.args(["list-clients", "-F", CLIENTS]);
         terminal.again = match budget.call(&mut command) {
             Ok(answer) if !answer.status.success() => Again::Changed(first_line(&answer.stderr)),
-            // The first line only: hooks of the user may print more.
-            Ok(answer) if answer.stdout.split(|byte| *byte == b'\n').next() == Some(&row.state) => {
-                Again::Same
+            Ok(answer) => {
+                terminal.viewer = facts::viewer(row, &list::read(&answer.stdout).clients);
+                // The first line only: hooks of the user may print more.
+                let own = answer.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                let own = if own.starts_with(b"orion-client|") { &[][..] } else { own };
+                if own == row.state.as_slice() {
+                    Again::Same
+                } else if own.is_empty() {
+                    terminal.idle = Idle::No("its mark is inherited, not its own".to_owned());
+                    Again::Same
+                } else {
+                    Again::Changed("its mark has changed".to_owned())
+                }
             }
-            Ok(answer) if answer.stdout.is_empty() => {
-                terminal.idle = Idle::No("its mark is inherited, not its own".to_owned());
-                Again::Same
-            }
-            Ok(_) => Again::Changed("its mark has changed".to_owned()),
             Err(fault) => Again::Unreadable(fault.text()),
         };
     }
 
-    fn text(&mut self, terminal: &Terminal, budget: Budget) -> Result<Option<Vec<u8>>, Fault> {
+    fn text(&self, terminal: &Terminal, budget: Budget) -> Result<Option<Vec<u8>>, Fault> {
         let mut command = self.tmux();
         command.args(["capture-pane", "-p", "-J", "-S", "-", "-t", &terminal.id]);
         let answer = budget.call(&mut command)?;
         if answer.status.success() { Ok(Some(answer.stdout)) } else { Err(refusal(&answer.stderr)) }
     }
 
-    fn close(&mut self, terminal: &Terminal, budget: Budget) -> Closing {
+    fn close(&self, terminal: &Terminal, budget: Budget) -> Closing {
         let Some(row) = self.rows.get(&terminal.id) else {
             return Closing::Failed("not in the list".to_owned());
         };
@@ -327,18 +218,19 @@ impl Runner for Tmux {
         }
     }
 
-    fn present(&mut self, budget: Budget) -> Result<HashSet<String>, Fault> {
+    fn present(&self, budget: Budget) -> Result<HashSet<String>, Fault> {
         match self.rows(budget) {
             // Ids begin again at %0 with each server: those of a new one are other panes.
-            Ok((rows, _))
-                if rows.first().is_none_or(|row| !self.is_server(row.server_pid)) && self.server_ended() =>
+            Ok(said)
+                if said.rows.first().is_none_or(|row| !self.is_server(row.server_pid))
+                    && self.server_ended() =>
             {
                 Ok(HashSet::new())
             }
-            Ok((_, unreadable)) if unreadable > 0 => {
-                Err(Fault::Unavailable(format!("{unreadable} lines of list-panes could not be read")))
+            Ok(said) if said.unreadable > 0 => {
+                Err(Fault::Unavailable(format!("{} lines of list-panes could not be read", said.unreadable)))
             }
-            Ok((rows, _)) => Ok(rows.into_iter().map(|row| row.pane).collect()),
+            Ok(said) => Ok(said.rows.into_iter().map(|row| row.pane).collect()),
             Err(_) if self.server_ended() => Ok(HashSet::new()),
             Err(fault) => Err(fault),
         }
@@ -361,7 +253,8 @@ fn unchanged_condition(row: &PaneRow) -> Vec<u8> {
         ("pid", row.server_pid.to_string().into_bytes()),
         ("start_time", row.server_start.clone().into_bytes()),
         ("pane_pid", row.pane_pid.to_string().into_bytes()),
-        ("pane_dead", b"0".to_vec()),
+        ("pane_dead", if row.dead { b"1".to_vec() } else { b"0".to_vec() }),
+        ("pane_in_mode", row.modes.clone().into_bytes()),
         ("window_activity", row.window_activity.to_string().into_bytes()),
         ("@orion_run", literal(&row.run)),
         ("@orion_state", literal(&row.state)),
