@@ -110,9 +110,9 @@ fn jobs(activity: &Activity, terminal: &Terminal, policy: &ReapPolicy) -> Result
         Some(member) => keep(
             KeepReason::Job,
             format!(
-                "{} since {} (a helper that always runs: --resident {})",
+                "{}, begun {} ago (a helper that always runs: --resident {})",
                 name(member),
-                member.started.show(),
+                duration::show(member.started.age(policy.now).unwrap_or_default()),
                 member.comm
             ),
         ),
