@@ -248,6 +248,12 @@ fn later(a: WallTime, b: WallTime) -> Duration {
 }
 
 #[cfg(test)]
+mod evidence_tests;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod histories;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod turn_tests;
