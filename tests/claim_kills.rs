@@ -200,6 +200,16 @@ fn killed_at_every_request_of_a_claim_on_jira() {
     killed_claims(Dialect::Jira, 0);
 }
 
+#[test]
+fn killed_at_every_request_of_a_claim_on_gitlab() {
+    killed_claims(Dialect::GitLab, 0);
+}
+
+#[test]
+fn killed_at_every_request_of_a_claim_on_gitea() {
+    killed_claims(Dialect::Gitea, 0);
+}
+
 fn killed_hand_overs(dialect: Dialect) {
     for applied in [false, true] {
         let mut step = 1;
@@ -232,6 +242,16 @@ fn killed_at_every_request_of_a_hand_over_on_jira() {
     killed_hand_overs(Dialect::Jira);
 }
 
+#[test]
+fn killed_at_every_request_of_a_hand_over_on_gitlab() {
+    killed_hand_overs(Dialect::GitLab);
+}
+
+#[test]
+fn killed_at_every_request_of_a_hand_over_on_gitea() {
+    killed_hand_overs(Dialect::Gitea);
+}
+
 fn killed_passes(dialect: Dialect) {
     for applied in [false, true] {
         let mut step = 1;
@@ -261,6 +281,16 @@ fn killed_at_every_request_of_a_pass_on_github() {
 #[test]
 fn killed_at_every_request_of_a_pass_on_jira() {
     killed_passes(Dialect::Jira);
+}
+
+#[test]
+fn killed_at_every_request_of_a_pass_on_gitlab() {
+    killed_passes(Dialect::GitLab);
+}
+
+#[test]
+fn killed_at_every_request_of_a_pass_on_gitea() {
+    killed_passes(Dialect::Gitea);
 }
 
 #[test]

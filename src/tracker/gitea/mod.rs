@@ -130,6 +130,25 @@ impl Gitea {
         Ok(())
     }
 
+    /// A claim cut short between its two requests left working beside the queue label.
+    /// When working goes and the ticket stays queued, it is queued anew, as it would be
+    /// anywhere else: in the old round working was put on already, and whoever puts it on
+    /// again could not be told from that. Working is still on meanwhile, so that a kill
+    /// here leaves what a claim cut short leaves.
+    fn begin_a_round(
+        &self,
+        key: &Key,
+        on: &BTreeMap<String, u64>,
+        add: &[String],
+        remove: &[String],
+    ) -> Result<(), Failure> {
+        let Labels { queue, working, .. } = &self.labels;
+        let stays = remove.contains(working) && !remove.contains(queue) && !add.contains(queue);
+        let Some(id) = on.get(queue).filter(|_| stays && on.contains_key(working)) else { return Ok(()) };
+        self.send(Method::DELETE, &self.issue(key, &format!("/labels/{id}")), None)?;
+        self.put_on(key, std::slice::from_ref(queue))
+    }
+
     /// A claim is two requests here. Where somebody took working off between them, and
     /// it was we who then took the ticket out of the queue, it goes back: that person is right.
     fn undo_half_a_claim(&self, key: &Key, add: &[String], remove: &[String]) -> Result<(), Failure> {
@@ -205,6 +224,7 @@ impl Tracker for Gitea {
             let message = format!("issue {key} does not show the label {missing} that was put on");
             return Err(Failure::new(Why::Protocol, message));
         }
+        self.begin_a_round(key, &on, add, remove).map_err(half)?;
         self.take_off(key, &on, remove).and_then(|()| self.undo_half_a_claim(key, add, remove)).map_err(half)
     }
 
