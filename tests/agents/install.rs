@@ -176,6 +176,17 @@ fn codex_gets_its_hooks_in_toml_and_old_versions_only_what_they_know() {
 }
 
 #[test]
+fn an_agent_that_writes_its_settings_when_it_is_asked_for_its_version_is_no_obstacle() {
+    let home = Home::new("gemini", "0.61.0");
+    home.write(".gemini/settings.json", "{}\n");
+    let rewrite = "#!/bin/sh\necho '{ \"mine\": 1 }' >$HOME/.gemini/settings.json\necho 0.61.0\n";
+    write_program(&home.tool.path("bin/gemini"), rewrite);
+    home.mark(&["install", "gemini"]).expect(0);
+    let text = home.read(".gemini/settings.json");
+    assert!(text.contains("\"mine\": 1") && text.contains("orion-mark idle"), "{text}");
+}
+
+#[test]
 fn extensions_are_files_of_their_own_and_a_strangers_file_stays() {
     let home = Home::new("pi", "0.73.1");
     let file = ".pi/agent/extensions/orion-mark.ts";

@@ -29,8 +29,10 @@ pub(super) fn install(args: &MarkInstall, report: &Report) -> Result<Status, Err
         }
         HookForm::File => file(&profile, &HookPlace::read(&profile, whose)?, args)?,
         HookForm::Json | HookForm::Toml => {
+            // Asked before the file is read: Gemini writes its settings anew whenever it starts.
+            let version = place::version(&profile);
             let place = HookPlace::read(&profile, whose)?;
-            let wanted = place::wanted(&profile, place::version(&profile).as_deref());
+            let wanted = place::wanted(&profile, version.as_deref());
             if args.remove {
                 take_out(&profile, &place, &wanted, args.dry_run)?
             } else {
