@@ -41,7 +41,9 @@ fn r14_the_run_has_the_environment_of_its_caller() {
     let server = Server::new();
     server.tmux(&["set-environment", "-g", "OF_SERVER", "old key"]);
     let seen = server.tool.path("seen");
-    let agent = format!("env -0 >{0}.part; mv {0}.part {0}; exec cat", seen.display());
+    // Its first act: is the file still there that the environment came in?
+    let agent =
+        format!("ls -R $TMPDIR >{0}.files; env -0 >{0}.part; mv {0}.part {0}; exec cat", seen.display());
     let mut command =
         fire(&server.tool, &server.socket, &["--env-drop", "UNWANTED", "--", "sh", "-c", &agent]);
     let secret = "a secret $x; \"'\n#{pane_id}";
@@ -57,6 +59,8 @@ fn r14_the_run_has_the_environment_of_its_caller() {
     let text = read(&seen);
     let value = |name: &str| text.split('\0').find_map(|one| one.strip_prefix(name)?.strip_prefix('='));
     assert_eq!(value("SECRET"), Some(secret));
+    let files = read(&server.tool.path("seen.files"));
+    assert!(!files.lines().any(|file| file == "env"), "read once and removed: {files}");
     assert_eq!(value("dir"), Some("lower case"), "a name that a script uses too");
     for name in ["OF_SERVER", "UNWANTED", "CLAUDECODE", "COLUMNS", "LINES"] {
         assert_eq!(value(name), None, "{name}");
@@ -147,38 +151,52 @@ fn r3_what_an_agent_needs_comes_from_its_profile() {
     let server = Server::new();
     let bin = server.tool.path("bin");
     std::fs::create_dir_all(&bin).unwrap();
-    let (args, daemon) = (server.tool.path("args"), server.tool.path("daemon"));
-    // A stand-in for Codex: it leaves a daemon behind that inherits everything.
-    write_program(
-        &bin.join("codex"),
-        &format!(
-            "#!/bin/sh\ncase $1 in --version) echo 'codex-cli 0.171.0'; exit;; --help) echo '  --no-daemon  x'; exit;; esac\n\
-             echo \"$*\" >{}\nsetsid -f sh -c 'echo $$ >{1}.part; mv {1}.part {1}; exec sleep 9999'\n\
-             while [ ! -e {1} ]; do sleep 0.05; done\n",
-            args.display(),
-            daemon.display()
-        ),
-    );
+    let (args, pid) = (server.tool.path("args"), server.tool.path("daemon"));
+    // A stand-in for Codex: it leaves a daemon behind that inherits everything, unless it is told not to.
+    let codex = |help: &str| {
+        write_program(
+            &bin.join("codex"),
+            &format!(
+                "#!/bin/sh\ncase $1 in --version) echo 'codex-cli 0.171.0'; exit;; --help) echo '{help}'; exit;; esac\n\
+                 echo \"$*\" >{0}.part; mv {0}.part {0}\n[ \"$1\" != --no-daemon ] || exec cat\n\
+                 setsid -f sh -c 'echo $$ >{1}.part; mv {1}.part {1}; exec sleep 9999'\n\
+                 while [ ! -e {1} ]; do sleep 0.05; done\n",
+                args.display(),
+                pid.display()
+            ),
+        );
+    };
+    codex("an old one");
     let mut command = fire(&server.tool, &server.socket, &["-v", "--", "codex", "do it"]);
-    let done = run(&mut command).expect(0);
-    let done = done.says("orion-mark install codex").says("--no-daemon is added").says("--owner-only");
+    let done = run(&mut command).expect(0).says("orion-mark install codex").says("--owner-only");
     assert!(done.stderr.contains("Codex has no hooks of orion-mark here"), "{}", done.stderr);
-    eventually("its daemon", || daemon.exists());
-    let daemon = crate::support::KillOnDrop::of(read(&daemon).trim().parse().unwrap());
-    assert_eq!(read(&args), "--no-daemon do it\n");
+    assert!(!done.stderr.contains("is added"), "{}", done.stderr);
+    eventually("its daemon", || pid.exists());
+    let daemon = crate::support::KillOnDrop::of(read(&pid).trim().parse().unwrap());
+    assert_eq!(read(&args), "do it\n");
     eventually("a free lock", || server.tool.lock(&["status", "nightly"]).code == 0);
     assert!(!daemon.ended(), "the daemon holds nothing");
+    std::fs::remove_file(&args).unwrap();
+    codex("  --no-daemon  x");
+    let done = run(&mut fire(&server.tool, &server.socket, &["-v", "--", "codex", "do it"])).expect(0);
+    assert!(
+        done.stderr.contains("--no-daemon is added") && !done.stderr.contains("--owner-only"),
+        "{}",
+        done.stderr
+    );
+    eventually("its arguments", || args.exists());
+    assert_eq!(read(&args), "--no-daemon do it\n");
 
     // With its hooks there is nothing to say, and an argument that is given is not given twice.
     let mut install = server.tool.tool("orion-mark", &["install", "codex"]);
     install.env("HOME", server.tool.path("home")).env("PATH", format!("{}:{}", bin.display(), path()));
     run(install.env_remove("CODEX_HOME")).expect(0);
-    std::fs::remove_file(server.tool.path("daemon")).unwrap();
-    let mut command = fire(&server.tool, &server.socket, &["--", "codex", "again", "--no-daemon"]);
+    std::fs::remove_file(&args).unwrap();
+    let mut command =
+        fire(&server.tool, &server.socket, &["--lock", "other", "--", "codex", "--no-daemon", "x"]);
     run(&mut command).expect(0).silent();
-    eventually("its daemon", || server.tool.path("daemon").exists());
-    let _daemon = crate::support::KillOnDrop::of(read(&server.tool.path("daemon")).trim().parse().unwrap());
-    assert_eq!(read(&args), "again --no-daemon\n");
+    eventually("its arguments", || args.exists());
+    assert_eq!(read(&args), "--no-daemon x\n");
     run(&mut fire(&server.tool, &server.socket, &["--agent", "nobody", "--", "true"]))
         .expect(64)
         .says("nobody");

@@ -75,6 +75,8 @@ def next_command(part, results):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Idle connections are closed, as real servers do.
+    timeout = 15
 
     def log_message(self, *_):
         pass
