@@ -69,7 +69,7 @@ complete -c orion-claim -n '__orion_claim_at none 0' -a status -d 'Who holds a t
 complete -c orion-claim -n '__orion_claim_at none 0' -a reconcile -d 'One pass over everything in flight: heal what a dead run left'
 complete -c orion-claim -n '__orion_claim_at none 0' -a watch -d 'Passes until stopped: reconcile, claim, fire'
 complete -c orion-claim -n '__orion_claim_at none 0' -a free -d 'For a person who knows that nobody works on it any more'
-complete -c orion-claim -n '__orion_claim_at any' -l tracker -x -d 'file:/DIR, github:OWNER/REPO, jira:https://SITE/PROJECT or command:/PROG'
+complete -c orion-claim -n '__orion_claim_at any' -l tracker -x -d 'file:/DIR, github:OWNER/REPO, gitlab:HOST/PATH, gitea:HOST/OWNER/REPO, jira:URL/PROJECT or command:/PROG'
 complete -c orion-claim -n '__orion_claim_at any' -l arbiter -x -d 'Who decides a race: guard, label-gate, comment-order, git-ref or none'
 complete -c orion-claim -n '__orion_claim_at any' -l single-machine -d 'Only this machine claims from that tracker'
 complete -c orion-claim -n '__orion_claim_at any' -l ignore-assignee -d 'Offer tickets that are assigned to somebody else too'

@@ -77,7 +77,7 @@ fn stage_moves_the_label_and_writes_the_log() {
 fn next_and_list_show_the_queue_by_priority() {
     let board = Board::with(&["9", "10"]);
     std::fs::write(board.file("11"), "labels = [\"orion-queue\"]\npriority = 5\n").unwrap();
-    board.put("12", &["orion-queue", "orion-ready"]);
+    board.put("12", &["orion-queue", "orion-ci-wait"]);
     board.close("13", &["orion-queue"]);
     board.claim(&["next"]).expect(0).prints("11\n");
     board.claim(&["run", "11", "true"]).expect(0);
@@ -91,7 +91,8 @@ fn next_and_list_show_the_queue_by_priority() {
         .iter()
         .map(|row| (row["key"].as_str(), row["place"].as_str()))
         .collect();
-    assert_eq!(rows, [(Some("9"), Some("working")), (Some("10"), Some("queue"))]);
+    let row = |key, place| (Some(key), Some(place));
+    assert_eq!(rows, [row("9", "working"), row("10", "queue"), row("12", "waits")]);
     board.claim(&["list"]).expect(0).prints("held");
 }
 

@@ -163,11 +163,12 @@ fn killed_at_every_step_of_a_run_of_files() {
     assert!(deaths > 20, "it was killed only {deaths} times");
 }
 
-fn killed_claims(dialect: Dialect, may_strand: usize) {
+fn killed_claims(dialect: Dialect, arbiter: Option<&str>, may_strand: usize) {
     for applied in [false, true] {
         let (mut step, mut stranded) = (1, 0);
         loop {
-            let remote = Remote::with(dialect, 1);
+            let mut remote = Remote::with(dialect, 1);
+            remote.arbiter = arbiter.map(str::to_owned);
             let key = remote.key(1);
             let owner = Owner::new();
             let died =
@@ -192,12 +193,17 @@ fn killed_claims(dialect: Dialect, may_strand: usize) {
 #[test]
 fn killed_at_every_request_of_a_claim_on_github() {
     // Between the gate's answer and our record lies one local write that nobody can prove.
-    killed_claims(Dialect::GitHub, 1);
+    killed_claims(Dialect::GitHub, None, 1);
 }
 
 #[test]
 fn killed_at_every_request_of_a_claim_on_jira() {
-    killed_claims(Dialect::Jira, 0);
+    killed_claims(Dialect::Jira, None, 0);
+}
+
+#[test]
+fn g33_killed_at_every_request_of_a_claim_by_comments_on_github() {
+    killed_claims(Dialect::GitHub, Some("comment-order"), 0);
 }
 
 #[test]

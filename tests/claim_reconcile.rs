@@ -196,7 +196,7 @@ fn a_person_is_always_right() {
     board.claim(&["run", "2", "true"]).expect(0);
     // Puts working on by hand: nobody's claim, and no proof of a death either.
     board.put("3", &["orion-working"]);
-    keeps(&board, "3", "absence is no proof of death");
+    keeps(&board, "3", "no record of it here, which proves no death");
     board.claim(&["status", "3"]).expect(69);
 }
 
@@ -212,7 +212,7 @@ fn a_ticket_claimed_elsewhere_since_is_not_touched() {
     let labels = board.all_labels("1");
     assert_eq!(board.row("1")["action"], "set_aside");
     assert_eq!(board.all_labels("1"), labels);
-    keeps(&board, "1", "absence is no proof of death");
+    keeps(&board, "1", "no record of it here, which proves no death");
     // That machine sees its own claim and keeps it.
     let rows = run(&mut board.machine(&other, &["reconcile", "--json"])).expect(0).json();
     assert_eq!(rows["tickets"][0]["reason"], "its run goes on");
@@ -223,7 +223,7 @@ fn a_record_of_another_state_directory_proves_nothing() {
     let board = Board::with(&["1"]);
     dead(&board, "1");
     board.edit_record("1", |record| record["host"]["state_id"] = json!("0".repeat(32)));
-    keeps(&board, "1", "absence here is no proof of death");
+    keeps(&board, "1", "that it is not known here proves no death");
     board.claim(&["run", "1", "true"]).expect(75);
     assert_eq!(board.labels("1"), ["orion-working"]);
 }
@@ -234,7 +234,7 @@ fn a_corrupt_record_is_set_aside_and_then_counts_as_none() {
     dead(&board, "1");
     std::fs::write(board.records().join("1.json"), "{").unwrap();
     heals(&board, "1", "set_corrupt_aside");
-    keeps(&board, "1", "absence is no proof of death");
+    keeps(&board, "1", "no record of it here, which proves no death");
     board.claim(&["free", "--yes", "1"]).expect(0);
     board.claim(&["run", "1", "true"]).expect(0);
     std::fs::write(board.records().join("2.json"), "{\"schema\":2}").unwrap();

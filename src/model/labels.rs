@@ -43,10 +43,20 @@ impl Labels {
         [&self.queue, &self.working, &self.ci_wait, &self.ready, &self.failed]
     }
 
-    /// May it be claimed: queued, none of the others, not closed.
+    /// May it be claimed: queued, neither claimed nor waiting for its checks, not closed. Ready and
+    /// failed beside the queue label are of the time before somebody queued it again.
     pub(crate) fn in_queue(&self, ticket: &Ticket) -> bool {
-        let [queue, others @ ..] = self.managed();
-        !ticket.closed && ticket.has(queue) && !others.iter().any(|label| ticket.has(label))
+        self.is_wished(ticket) && !ticket.has(&self.ci_wait)
+    }
+
+    /// Somebody wants it to be worked on, now or when its checks are through.
+    pub(crate) fn is_wished(&self, ticket: &Ticket) -> bool {
+        !ticket.closed && ticket.has(&self.queue) && !ticket.has(&self.working)
+    }
+
+    /// What goes with a claim: left over from the time before the ticket was queued again.
+    pub(crate) fn left_over(&self, ticket: &Ticket) -> Vec<String> {
+        [&self.ready, &self.failed].into_iter().filter(|label| ticket.has(label)).cloned().collect()
     }
 
     /// Carries the lock, open or closed.
@@ -122,9 +132,14 @@ mod tests {
         assert!(labels.in_queue(&ticket(&["bug", "orion-queue"], false)));
         assert!(!labels.in_queue(&ticket(&["orion-queue"], true)), "closed ends everything");
         assert!(!labels.in_queue(&ticket(&["orion-queue2", "Orion-Queue"], false)), "exactly");
-        for other in ["orion-working", "orion-ci-wait", "orion-ready", "orion-failed"] {
+        for other in ["orion-working", "orion-ci-wait"] {
             assert!(!labels.in_queue(&ticket(&["orion-queue", other], false)), "{other}");
         }
+        for other in ["orion-ready", "orion-failed"] {
+            assert!(labels.in_queue(&ticket(&["orion-queue", other], false)), "{other}: queued again");
+        }
+        let waits = ticket(&["orion-queue", "orion-ci-wait"], false);
+        assert!(labels.is_wished(&waits), "kept until its checks are through");
     }
 
     #[test]

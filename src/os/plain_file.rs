@@ -3,6 +3,7 @@
 
 use crate::os::flock::{self, Mode};
 use nix::libc;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -46,7 +47,7 @@ pub(crate) fn read(path: &Path, cap: u64) -> io::Result<Content> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let meta = regular(&file)?;
     let mut bytes = Vec::with_capacity(usize::try_from(meta.size().min(cap)).unwrap_or(0) + 1);
-    (&file).take(cap + 1).read_to_end(&mut bytes)?;
+    (&file).take(cap.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > cap {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
@@ -61,12 +62,12 @@ pub(crate) fn stamp(path: &Path) -> io::Result<FileStamp> {
     fs::symlink_metadata(path).map(|meta| FileStamp::of(&meta))
 }
 
-/// Replaces a file by way of `temp` beside it, and gives the state it has then.
-/// Synced before the rename: these are somebody's words, not our own records.
+/// Writes a new file beside the one that it shall replace, and gives its state. Synced
+/// before anybody can see it: these are somebody's words, not our own records.
 ///
 /// # Errors
-/// What the system answers; the old file is then still there.
-pub(crate) fn replace(path: &Path, temp: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+/// What the system answers; nothing is left behind then.
+pub(crate) fn draft(temp: &Path, bytes: &[u8], mode: u32) -> io::Result<FileStamp> {
     match fs::remove_file(temp) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -77,12 +78,91 @@ pub(crate) fn replace(path: &Path, temp: &Path, bytes: &[u8], mode: u32) -> io::
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.write_all(bytes)?;
         file.sync_data()?;
-        fs::rename(temp, path)
+        Ok(FileStamp::of(&file.metadata()?))
     })();
     if written.is_err() {
         drop(fs::remove_file(temp));
     }
     written
+}
+
+/// Replaces a file of our own by way of `temp` beside it; whatever stood there is gone.
+///
+/// # Errors
+/// What the system answers; the old file is then still there.
+pub(crate) fn replace(path: &Path, temp: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    draft(temp, bytes, mode)?;
+    let renamed = fs::rename(temp, path);
+    if renamed.is_err() {
+        drop(fs::remove_file(temp));
+    }
+    renamed
+}
+
+/// What became of a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// It stands in the file's place.
+    Ours,
+    /// Somebody changed the file since it was read: theirs stands, and the draft is gone.
+    Theirs,
+}
+
+/// Puts a draft in the place of a file that still holds the bytes `read`. The two files are
+/// exchanged (renameat2(2), `RENAME_EXCHANGE`, Linux 3.15), so that whatever somebody saved in
+/// the meantime comes out, is seen, and goes back in.
+///
+/// # Errors
+/// What the system answers; ENOENT when somebody removed the file.
+pub(crate) fn place(path: &Path, temp: &Path, read: &[u8]) -> io::Result<Placed> {
+    let draft = stamp(temp)?;
+    match exchange(temp, path) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
+            // No exchange on this file system: a last look, and an instant that nobody guards.
+            if self::read(path, u64::MAX - 1)?.bytes != read {
+                fs::remove_file(temp)?;
+                return Ok(Placed::Theirs);
+            }
+            fs::rename(temp, path)?;
+            return Ok(Placed::Ours);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    take_back(path, temp, draft.inode, |came_out| came_out == read)
+}
+
+/// After an exchange: what came out stands in `temp`. Unless it `is_known`, it goes back in. `ours`
+/// is the inode that was put in.
+///
+/// # Errors
+/// What the system answers.
+pub(crate) fn take_back(
+    path: &Path,
+    temp: &Path,
+    mut ours: u64,
+    is_known: impl Fn(&[u8]) -> bool,
+) -> io::Result<Placed> {
+    let mut placed = Placed::Theirs;
+    if read(temp, u64::MAX - 1).is_ok_and(|content| is_known(&content.bytes)) {
+        placed = Placed::Ours;
+    } else {
+        loop {
+            let newer = stamp(temp)?.inode;
+            exchange(temp, path)?;
+            // Whatever comes out that we did not put in was saved since, and is newer still.
+            if stamp(temp)?.inode == ours {
+                break;
+            }
+            ours = newer;
+        }
+    }
+    fs::remove_file(temp)?;
+    Ok(placed)
+}
+
+fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
 /// Appends to a file in one write, and makes it with `mode` where it is missing.

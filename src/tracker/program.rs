@@ -172,7 +172,7 @@ impl Tracker for TrackerProgram {
 
     fn queue(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list("queue")?;
-        listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
+        listing.tickets.retain(|ticket| self.labels.is_wished(ticket));
         // Among equals its own order stays.
         listing.tickets.sort_by_key(|ticket| std::cmp::Reverse(ticket.priority));
         Ok(listing)

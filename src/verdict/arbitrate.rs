@@ -108,6 +108,7 @@ pub(crate) fn working_event(
     queue: &str,
     working: &str,
     since: Option<&EventId>,
+    arbiter: Arbiter,
 ) -> WorkingEvent {
     let start = match since {
         None => 0,
@@ -121,12 +122,23 @@ pub(crate) fn working_event(
     if since.iter().any(|event| is_on(event, queue)) {
         return WorkingEvent::Requeued;
     }
+    // Comments and refs have one winner until that one gives up: what came on and went off again is
+    // over. Of two that passed a gate neither can say that.
+    let over = since.iter().rposition(|event| is_off(event, working)).map_or(0, |off| off + 1);
+    let since =
+        if matches!(arbiter, Arbiter::CommentOrder | Arbiter::GitRef) { &since[over..] } else { since };
     let mut on = since.iter().filter(|event| is_on(event, working));
     match (on.next(), on.count()) {
         (None, _) => WorkingEvent::NotYet,
         (Some(event), 0) => WorkingEvent::Ours(event.id.clone()),
         (Some(_), more) => WorkingEvent::Several(more + 1),
     }
+}
+
+/// Did somebody put the queue label on after this event? Without the event, anything counts.
+pub(crate) fn queued_since(events: &[TicketEvent], queue: &str, since: Option<&EventId>) -> bool {
+    let start = since.and_then(|id| events.iter().rposition(|event| event.id == *id)).map_or(0, |at| at + 1);
+    events[start..].iter().any(|event| is_on(event, queue))
 }
 
 /// The newest working event, where its actor is the one that only our claim signs
@@ -137,12 +149,14 @@ pub(crate) fn signed(events: &[TicketEvent], working: &str, actor: &str) -> Opti
 }
 
 /// May a gate of ours be undone: is our event still the newest of the queue label,
-/// and did nobody put working on since?
-pub(crate) fn may_undo(events: &[TicketEvent], queue: &str, working: &str, ours: &EventId) -> bool {
+/// and did nobody put another label of ours on since? `managed` has the queue label first.
+pub(crate) fn may_undo(events: &[TicketEvent], managed: &[&str], ours: &EventId) -> bool {
+    let [queue, others @ ..] = managed else { return false };
     let of_queue = |event: &TicketEvent| is_on(event, queue) || is_off(event, queue);
     let Some(newest) = events.iter().rposition(of_queue) else { return false };
     let unlabelled = is_off(&events[newest], queue) && events[newest].id == *ours;
-    unlabelled && !events[newest + 1..].iter().any(|event| is_on(event, working))
+    let moved = |event: &TicketEvent| others.iter().any(|label| is_on(event, label));
+    unlabelled && !events[newest + 1..].iter().any(moved)
 }
 
 /// Is an intent that was left over provably unused: the ticket is still queued, or
@@ -200,6 +214,11 @@ pub(crate) fn order(comments: &[Comment], round: Option<&EventId>, nonce: &str) 
 /// Does any marker stand in this round?
 pub(crate) fn is_contested(comments: &[Comment], round: Option<&EventId>) -> bool {
     !markers(comments, round).is_empty()
+}
+
+/// The standing markers of a round, lowest first: comment, nonce.
+pub(crate) fn standing(comments: &[Comment], round: Option<&EventId>) -> Vec<(u64, String)> {
+    markers(comments, round).into_iter().map(|(comment, nonce, _)| (comment.id, nonce)).collect()
 }
 
 /// The comments that hold this nonce's marker, in any round: one, or more when an

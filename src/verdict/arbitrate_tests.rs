@@ -57,8 +57,20 @@ fn a_mark_is_the_only_working_event_since_what_we_won_by() {
         // The event we won by is not in this answer: a lagging list proves nothing.
         ("+w", Some(9), WorkingEvent::NotYet),
     ] {
-        assert_eq!(working_event(&events(text), "q", "w", since.map(id).as_ref()), expected, "{text:?}");
+        let ours = working_event(&events(text), "q", "w", since.map(id).as_ref(), Arbiter::LabelGate);
+        assert_eq!(ours, expected, "{text:?}");
     }
+    // A leader that gave up in the same round is over; two at a gate are two.
+    let text = events("+q -q +w -w +w");
+    for (arbiter, expected) in [
+        (Arbiter::LabelGate, WorkingEvent::Several(2)),
+        (Arbiter::CommentOrder, WorkingEvent::Ours(id(5))),
+        (Arbiter::GitRef, WorkingEvent::Ours(id(5))),
+    ] {
+        assert_eq!(working_event(&text, "q", "w", Some(&id(2)), arbiter), expected, "{arbiter}");
+    }
+    let both = working_event(&events("+q +w +w"), "q", "w", Some(&id(1)), Arbiter::CommentOrder);
+    assert_eq!(both, WorkingEvent::Several(2));
     assert_eq!(signed(&events("+w -w +w"), "w", "a3"), Some(id(3)));
     assert_eq!(signed(&events("+w -w +w"), "w", "a1"), None, "an older one is not ours");
 }
@@ -73,7 +85,7 @@ fn a_gate_is_undone_only_while_nothing_happened_since() {
         ("+q -q +q", 2, false),
         ("+q", 2, false),
     ] {
-        assert_eq!(may_undo(&events(text), "q", "w", &id(ours)), expected, "{text:?}");
+        assert_eq!(may_undo(&events(text), &["q", "w", "c", "r", "f"], &id(ours)), expected, "{text:?}");
     }
 }
 

@@ -33,8 +33,21 @@ pub(crate) struct TicketFacts {
     pub(crate) queue: bool,
     /// The working label is on.
     pub(crate) working: bool,
-    /// Ready, ci-wait or failed is on.
+    /// Ready, ci-wait or failed is on it, and not left over from before the claim.
     pub(crate) handed_on: bool,
+    /// The machine that its host label names.
+    pub(crate) host: NamedHost,
+}
+
+/// Whose host label is on a ticket?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamedHost {
+    /// Nobody's.
+    None,
+    /// This machine's.
+    Ours,
+    /// Another machine's: it is nobody's trouble here.
+    Other,
 }
 
 /// The record here, judged.
@@ -186,6 +199,8 @@ pub(crate) struct TicketVerdict {
     pub(crate) action: Action,
     /// A person should hear of it even when nothing is done.
     pub(crate) report: bool,
+    /// A claim of this machine that nobody can settle but a person.
+    pub(crate) stranded: bool,
     /// Why, one line, lower case.
     pub(crate) reason: String,
 }
@@ -202,12 +217,17 @@ pub(crate) fn judge(facts: &Facts<'_>) -> TicketVerdict {
         _ if ticket.closed && ticket.working => {
             act(Action::Unlock, "closed by hand, and still carried the lock")
         }
+        RecordFacts::OtherHost { .. } | RecordFacts::None
+            if ticket.working && ticket.host == NamedHost::Other =>
+        {
+            keep("another machine has it")
+        }
         RecordFacts::OtherHost { host } if ticket.working => {
-            keep(format!("its record is of machine {host}; absence here is no proof of death"))
+            keep(format!("its record is of machine {host}; that it is not known here proves no death"))
                 .with_free(facts.key)
         }
         RecordFacts::None if ticket.working => {
-            keep("no record of it here; absence is no proof of death").with_free(facts.key)
+            keep("no record of it here, which proves no death").with_free(facts.key)
         }
         RecordFacts::OtherHost { .. } | RecordFacts::None => keep("not claimed here"),
     }
@@ -299,7 +319,7 @@ fn not_working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketV
         (ClaimStep::Held | ClaimStep::Closed, OwnerState::Dead) => {
             act(Action::SetAside, "its run ended; the ticket has moved on")
         }
-        (ClaimStep::Gated { .. }, OwnerState::Dead) if ticket.queue || ticket.handed_on || ticket.closed => {
+        (ClaimStep::Gated { .. }, OwnerState::Dead) if ticket.queue || ticket.closed => {
             act(Action::SetAside, "its claim ended half way; the ticket has moved on")
         }
         (ClaimStep::Gated { may_undo: None } | ClaimStep::Intent { unused: None }, OwnerState::Dead) => {
@@ -308,8 +328,13 @@ fn not_working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketV
         (ClaimStep::Gated { may_undo: Some(true) }, OwnerState::Dead) => {
             act(Action::UndoGate, "its claim ended between taking the queue label and putting working on")
         }
+        (ClaimStep::Gated { may_undo: Some(false) }, OwnerState::Dead) if ticket.handed_on => {
+            act(Action::SetAside, "its claim ended half way; the ticket has moved on")
+        }
         (ClaimStep::Gated { may_undo: Some(false) }, OwnerState::Dead) => {
-            keep("its claim ended half way, and others changed the queue label since").with_free(key)
+            keep("its claim ended half way, and others changed the queue label since")
+                .with_free(key)
+                .stranded()
         }
         (ClaimStep::Intent { unused: Some(true) }, OwnerState::Dead) => {
             act(Action::DropIntent, "its claim ended before it changed anything")
@@ -318,12 +343,13 @@ fn not_working(key: &str, ticket: TicketFacts, claim: &RecordedClaim) -> TicketV
             "it has no label, and a claim here ended while it may have been taking the queue label off; \
              nothing is put back, because another machine or a person may be in the middle of it",
         )
-        .with_free(key),
+        .with_free(key)
+        .stranded(),
     }
 }
 
 fn act(action: Action, reason: impl Into<String>) -> TicketVerdict {
-    TicketVerdict { action, report: false, reason: reason.into() }
+    TicketVerdict { action, report: false, stranded: false, reason: reason.into() }
 }
 
 fn keep(reason: impl Into<String>) -> TicketVerdict {
@@ -333,6 +359,10 @@ fn keep(reason: impl Into<String>) -> TicketVerdict {
 impl TicketVerdict {
     fn reported(self) -> Self {
         Self { report: true, ..self }
+    }
+
+    fn stranded(self) -> Self {
+        Self { stranded: true, ..self }
     }
 
     /// Reported, with what a person types who knows that nobody works on it.

@@ -9,7 +9,13 @@ const UNKNOWN: OwnerState = OwnerState::Unknown;
 /// A ticket by the letters of what is on it: closed, queue, working, handed on.
 fn ticket(letters: &str) -> TicketFacts {
     let has = |letter| letters.contains(letter);
-    TicketFacts { closed: has('c'), queue: has('q'), working: has('w'), handed_on: has('h') }
+    TicketFacts {
+        closed: has('c'),
+        queue: has('q'),
+        working: has('w'),
+        handed_on: has('h'),
+        host: NamedHost::None,
+    }
 }
 
 fn claim(state: ClaimStep, holder: OwnerState) -> RecordedClaim {
@@ -181,9 +187,17 @@ fn only_a_gate_that_is_provably_ours_is_undone() {
     assert_eq!(action("", gated(Some(false), DEAD)), (Keep, SAID));
     assert_eq!(action("", gated(Some(true), LIVE)), (Keep, QUIET));
     assert_eq!(action("", gated(Some(true), UNKNOWN)), (Keep, SAID));
-    for moved_on in ["q", "h", "c"] {
+    for moved_on in ["q", "c"] {
         assert_eq!(action(moved_on, gated(Some(true), DEAD)), (SetAside, QUIET), "{moved_on}");
     }
+    assert_eq!(
+        action("h", gated(Some(true), DEAD)),
+        (UndoGate, QUIET),
+        "failed from before it was queued again"
+    );
+    assert_eq!(action("h", gated(Some(false), DEAD)), (SetAside, QUIET), "somebody moved it on");
+    let stranded = |record| judged("", RecordFacts::Here(record)).stranded;
+    assert!(stranded(gated(Some(false), DEAD)) && !stranded(gated(Some(true), DEAD)));
 }
 
 #[test]
@@ -216,6 +230,7 @@ fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
         queue: bits & 2 != 0,
         working: bits & 4 != 0,
         handed_on: bits & 8 != 0,
+        host: NamedHost::None,
     };
     for ticket in (0..16).map(on) {
         for state in states {

@@ -32,12 +32,14 @@ pub(crate) struct Remote {
     pub(crate) server: Server,
     pub(crate) tool: Tool,
     pub(crate) dialect: Dialect,
+    /// Who decides; else the default.
+    pub(crate) arbiter: Option<String>,
 }
 
 impl Remote {
     /// With so many tickets queued.
     pub(crate) fn with(dialect: Dialect, tickets: usize) -> Self {
-        let remote = Self { server: Server::start(), tool: Tool::new(), dialect };
+        let remote = Self { server: Server::start(), tool: Tool::new(), dialect, arbiter: None };
         for number in 1..=tickets {
             remote.server.world().queued(&remote.key(number));
         }
@@ -59,6 +61,7 @@ impl Remote {
         for (name, value) in self.environment() {
             command.env(name, value);
         }
+        command.envs(self.arbiter.as_ref().map(|arbiter| ("ORION_ARBITER", arbiter)));
         command
     }
 

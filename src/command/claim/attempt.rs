@@ -39,13 +39,15 @@ pub(super) struct ClaimAttempt<'a> {
     pub(super) nonce: String,
     pub(super) round: Option<EventId>,
     pub(super) stage: Option<&'a str>,
+    /// Labels of the time before the ticket was queued again: they go with the claim.
+    pub(super) left_over: Vec<String>,
 }
 
 impl ClaimAttempt<'_> {
     /// Queue off and working on, in one write where the tracker has one.
     pub(super) fn swap(&self) -> Result<Option<EventId>, NotWon> {
         let labels = &self.claims.settings.labels;
-        let [queue, working, rest @ ..] = labels.managed();
+        let [queue, working, ci_wait, ..] = labels.managed();
         let mut add = vec![working.to_owned()];
         if self.claims.tracker.can().conditional {
             // The same write: it cannot fail on its own.
@@ -53,10 +55,10 @@ impl ClaimAttempt<'_> {
         }
         let swap = Swap {
             add,
-            remove: vec![queue.to_owned()],
+            remove: std::iter::once(queue.to_owned()).chain(self.left_over.clone()).collect(),
             expect: Expect {
                 has: vec![queue.to_owned()],
-                lacks: std::iter::once(working).chain(rest).map(str::to_owned).collect(),
+                lacks: [working, ci_wait].map(str::to_owned).to_vec(),
                 open: Some(true),
                 mark: None,
             },
@@ -87,7 +89,7 @@ impl ClaimAttempt<'_> {
             if let Some(id) = arbitrate::signed(&events, working, &self.nonce) {
                 return Ok(Some(Ok(id)));
             }
-            Ok(match arbitrate::working_event(&events, &labels.queue, working, since) {
+            Ok(match arbitrate::working_event(&events, &labels.queue, working, since, self.claims.arbiter) {
                 arbitrate::WorkingEvent::NotYet => None,
                 arbitrate::WorkingEvent::Ours(id) => Some(Ok(id)),
                 arbitrate::WorkingEvent::Requeued => {
@@ -217,6 +219,9 @@ impl ClaimAttempt<'_> {
     /// Is the ticket where somebody else put it?
     pub(super) fn went_on(&self) -> bool {
         let labels = &self.claims.settings.labels;
-        self.now().is_ok_and(|now| now.closed || labels.managed().iter().any(|label| now.has(label)))
+        let moved = |label: &&str| !self.left_over.iter().any(|old| old == label);
+        self.now().is_ok_and(|now| {
+            now.closed || labels.managed().iter().filter(|label| moved(label)).any(|label| now.has(label))
+        })
     }
 }

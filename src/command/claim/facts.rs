@@ -17,7 +17,7 @@ use crate::verdict::arbitrate::{self, Order, Takeoff};
 use crate::verdict::gated::queued_over;
 use crate::verdict::liveness::{self, Through};
 use crate::verdict::reconcile::{
-    ClaimStep, Facts, Finished, FinishedBy, OwnerState, RecordFacts, RecordedClaim, TicketFacts,
+    ClaimStep, Facts, Finished, FinishedBy, NamedHost, OwnerState, RecordFacts, RecordedClaim, TicketFacts,
     TicketVerdict, WorkingLabel, judge,
 };
 
@@ -29,6 +29,8 @@ pub(super) struct View {
     pub(super) attrs: Attrs,
     /// Our working event, recorded or found.
     pub(super) working_event: Option<EventId>,
+    /// A person queued it again under the claim.
+    pub(super) wished: bool,
 }
 
 /// Judges a ticket. Without `events` nothing is asked of the tracker.
@@ -43,14 +45,18 @@ pub(super) fn view(
     events: Option<&[TicketEvent]>,
 ) -> Result<View, Failure> {
     let labels = &claims.settings.labels;
+    let record = judged.record().filter(|record| record.released_at.is_none());
+    let attrs = record.map(attrs).unwrap_or_default();
+    let working = labels.in_flight(ticket);
+    // A claim that was cut short may have left what should have gone with it.
+    let settled = matches!(attrs.state, Phase::Held | Phase::Closed);
     let ticket_facts = TicketFacts {
         closed: ticket.closed,
         queue: ticket.has(&labels.queue),
-        working: labels.in_flight(ticket),
-        handed_on: labels.handed_on(ticket),
+        working,
+        handed_on: labels.handed_on(ticket) && (settled || !working),
+        host: host(claims, ticket),
     };
-    let record = judged.record().filter(|record| record.released_at.is_none());
-    let attrs = record.map(attrs).unwrap_or_default();
     let mut working_event = attrs.working_event();
     let facts = match judged.state() {
         liveness::State::Free => RecordFacts::None,
@@ -75,7 +81,33 @@ pub(super) fn view(
         },
     };
     let judgement = judge(&Facts { key: key.as_str(), ticket: ticket_facts, record: facts });
-    Ok(View { judgement, record: record.cloned(), attrs, working_event })
+    let wished = is_wished(claims, ticket, events.unwrap_or_default(), working_event.as_ref());
+    Ok(View { judgement, record: record.cloned(), attrs, working_event, wished })
+}
+
+/// Which machine does the ticket name?
+fn host(claims: &Claims, ticket: &Ticket) -> NamedHost {
+    let labels = &claims.settings.labels;
+    let ours = labels.host(&claims.settings.host);
+    let mut named = ticket.labels.iter().filter(|label| label.starts_with(&labels.host_prefix));
+    match named.next() {
+        None => NamedHost::None,
+        Some(label) if *label == ours => NamedHost::Ours,
+        Some(_) => NamedHost::Other,
+    }
+}
+
+/// Did a person put the queue label on under the claim? One from before it, which a claim that was cut
+/// short left there, is nobody's wish.
+pub(super) fn is_wished(
+    claims: &Claims,
+    ticket: &Ticket,
+    events: &[TicketEvent],
+    working_event: Option<&EventId>,
+) -> bool {
+    let queue = &claims.settings.labels.queue;
+    let tells = claims.tracker.can().event_ids && working_event.is_some();
+    ticket.has(queue) && (!tells || arbitrate::queued_since(events, queue, working_event))
 }
 
 /// Was it written for another state directory, or on another machine?
@@ -114,7 +146,7 @@ fn phase(
         Phase::Gated => ClaimStep::Gated {
             may_undo: events.map(|events| {
                 let gate = gate(claims, attrs, events);
-                gate.is_some_and(|gate| arbitrate::may_undo(events, &labels.queue, &labels.working, &gate))
+                gate.is_some_and(|gate| arbitrate::may_undo(events, &labels.managed(), &gate))
             }),
         },
         // Only a gate takes the queue label off before our record says so.
@@ -177,6 +209,7 @@ fn unrecorded(
     events: &[TicketEvent],
 ) -> Result<Option<EventId>, Failure> {
     let labels = &claims.settings.labels;
+    let arbiter = attrs.arbiter().unwrap_or(Arbiter::None);
     let since = match attrs.arbiter() {
         Some(Arbiter::LabelGate) => match gate(claims, attrs, events).filter(|_| attrs.state == Phase::Gated)
         {
@@ -200,7 +233,7 @@ fn unrecorded(
         // Its working event comes with the write and is signed.
         Some(Arbiter::Guard) | None => return Ok(None),
     };
-    Ok(match arbitrate::working_event(events, &labels.queue, &labels.working, since.as_ref()) {
+    Ok(match arbitrate::working_event(events, &labels.queue, &labels.working, since.as_ref(), arbiter) {
         arbitrate::WorkingEvent::Ours(id) => Some(id),
         arbitrate::WorkingEvent::Requeued if attrs.arbiter() == Some(Arbiter::CommentOrder) => {
             uncontested(claims, key, events)?
@@ -228,10 +261,13 @@ pub(super) fn uncontested(
     if arbitrate::is_contested(&claims.tracker.comments(key)?, round.as_ref()) {
         return Ok(None);
     }
-    Ok(match arbitrate::working_event(events, &labels.queue, &labels.working, round.as_ref()) {
-        arbitrate::WorkingEvent::Ours(id) => Some(id),
-        _ => None,
-    })
+    Ok(
+        match arbitrate::working_event(events, &labels.queue, &labels.working, round.as_ref(), claims.arbiter)
+        {
+            arbitrate::WorkingEvent::Ours(id) => Some(id),
+            _ => None,
+        },
+    )
 }
 
 /// The object id of the ticket's ref, if it holds our nonce.

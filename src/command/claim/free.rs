@@ -2,14 +2,16 @@
 //! can be proved to live is still refused.
 
 use super::hand_over::swap_to;
-use super::{ClaimCall, Claims, attrs, tell, workers};
+use super::{ClaimCall, Claims, attrs, tell, undo, workers};
 use crate::cli::claim::ClaimFree as Args;
 use crate::command::tell as words;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::model::claim::{FREED, Goal};
-use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket, newest_labeled};
+use crate::model::arbiter::Arbiter;
+use crate::model::claim::{FREED, Goal, Phase};
+use crate::model::ticket::{Key, Swapped, Ticket, newest_labeled};
 use crate::report::escape;
+use crate::verdict::arbitrate;
 use crate::verdict::liveness::{State, Through};
 use serde_json::json;
 
@@ -30,10 +32,20 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let ticket = claims.tracker.ticket(&key)?;
     check_host(&claims, &key, &ticket, args.host.as_deref())?;
     let labels = &claims.settings.labels;
-    let stranded = !labels.managed().iter().any(|label| ticket.has(label));
+    let record = judged.record().filter(|record| record.released_at.is_none());
+    // A claim that was cut short took the queue label off, whatever else is on the ticket.
+    let cut_short = record.is_some_and(|record| matches!(attrs(record).state, Phase::Intent | Phase::Gated));
+    let nowhere = |label: &&str| !ticket.has(label);
+    let [queue, working, ci_wait, ..] = labels.managed();
+    let stranded = !ticket.closed
+        && (labels.managed().iter().all(nowhere)
+            || (cut_short && [queue, working, ci_wait].iter().all(nowhere)));
     // Whoever has its ref never came to take it out of the queue.
     let only_ref = labels.in_queue(&ticket) && has_ref(&claims, &key)?;
-    if ticket.closed || !(labels.in_flight(&ticket) || stranded || only_ref) {
+    // Whatever else is wrong, a claim of this machine that nobody lives in can be given up.
+    let only_here = record.is_some() && !labels.in_flight(&ticket) && !stranded;
+    let only_marker = labels.in_queue(&ticket) && !standing_markers(&claims, &key)?.is_empty();
+    if !(labels.in_flight(&ticket) || stranded || only_ref || only_here || only_marker) {
         return Err(Error::new(
             Kind::Usage,
             format!("{key} is not claimed: its labels are {}", claims.labels_of(&ticket)),
@@ -50,13 +62,20 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         } else {
             format!(", although its run left processes that still work: {}", workers::named(&left))
         };
-        return Err(Error::usage(format!("{key} would go back into the queue{still}"))
+        let what = match () {
+            () if ticket.closed => "would lose its lock",
+            () if only_here || only_ref || only_marker => "would be given up by its claim; its labels stay",
+            () => "would go back into the queue",
+        };
+        return Err(Error::usage(format!("{key} {what}{still}"))
             .hint("if you have made sure that nobody works on it, add --yes"));
     }
-    let swapped = if only_ref {
+    let swapped = if only_ref || only_here || only_marker {
         Swapped::Done(None)
+    } else if ticket.closed {
+        undo::unlock(&claims, &key, &ticket)?
     } else if stranded {
-        queue_again(&claims, &key)?
+        undo::queue_back(&claims, &key)?
     } else {
         take_off(&claims, &key, &ticket)?
     };
@@ -74,7 +93,12 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         call.report.warn(&format!("{key}: freed while these still run: {}", workers::named(&left)));
     }
     drop_ref(&claims, &key);
-    if let Some(record) = judged.record().filter(|record| record.released_at.is_none()) {
+    if only_marker {
+        for (comment, nonce) in standing_markers(&claims, &key)? {
+            claims.tracker.void(&key, comment, &nonce)?;
+        }
+    }
+    if let Some(record) = record {
         claims.close(&name, record.token, FREED)?;
         if let Some(worktree) = attrs(record).worktree {
             call.report.say(&format!("{key}: its work is in {}", escape(worktree.as_bytes(), 300)));
@@ -116,11 +140,13 @@ fn take_off(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Erro
     Ok(swap_to(claims, key, ticket, Some(Goal::Queue), mark)?)
 }
 
-fn queue_again(claims: &Claims, key: &Key) -> Result<Swapped, Error> {
-    let labels = &claims.settings.labels;
-    let expect =
-        Expect { lacks: labels.managed().map(str::to_owned).to_vec(), open: Some(true), ..Expect::default() };
-    Ok(claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })?)
+/// Markers that lead or could lead the round of a ticket that nobody works on: comment, nonce.
+fn standing_markers(claims: &Claims, key: &Key) -> Result<Vec<(u64, String)>, Error> {
+    if claims.arbiter != Arbiter::CommentOrder {
+        return Ok(Vec::new());
+    }
+    let round = arbitrate::round(&claims.tracker.events(key)?, &claims.settings.labels.queue);
+    Ok(arbitrate::standing(&claims.tracker.comments(key)?, round.as_ref()))
 }
 
 fn has_ref(claims: &Claims, key: &Key) -> Result<bool, Error> {

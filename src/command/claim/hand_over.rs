@@ -2,7 +2,7 @@
 //! ticket, which requires that the lock on it is still ours, then what arbiters need
 //! taken back. The record ends last, so that whatever fails is tried again by each pass.
 
-use super::{Claims, attrs, undo};
+use super::{Claims, attrs, facts, undo};
 use crate::command::records::RecordChange;
 use crate::error::{Error, Kind};
 use crate::model::claim::{ASIDE, Attrs, CommandResult, Goal, Handing, Phase};
@@ -106,7 +106,7 @@ pub(super) fn carry_out(
     decided: &Decided,
 ) -> Result<Handed, Error> {
     let Decided { token, attrs, handing } = decided;
-    let (token, goal) = (*token, handing.to);
+    let token = *token;
     let not_ours = |why: String| {
         claims.close(name, token, ASIDE)?;
         Ok(Handed::NotOurs(why))
@@ -119,8 +119,9 @@ pub(super) fn carry_out(
         }
         Phase::Held => {}
     }
-    claims.log_stage(key, goal.as_str(), token);
     let ticket = claims.tracker.ticket(key)?;
+    let goal = if is_wished(claims, key, &ticket, attrs)? { Goal::Queue } else { handing.to };
+    claims.log_stage(key, goal.as_str(), token);
     match move_to(claims, key, &ticket, goal, attrs.working_event())? {
         Swapped::Done(_) => {}
         Swapped::Changed(why) if !is_there(claims, key, goal, attrs)? => return not_ours(why),
@@ -136,8 +137,24 @@ pub(super) fn carry_out(
     if let Err(failure) = undo::traces(claims, key, attrs, &ticket) {
         return Ok(Handed::Almost(goal, failure.to_string()));
     }
-    claims.close(name, token, handing.ended())?;
+    let ended = if goal == handing.to { handing.ended() } else { goal.as_str() };
+    claims.close(name, token, ended)?;
+    if goal != handing.to {
+        let decided = handing.to.as_str();
+        claims
+            .report
+            .say(&format!("{key}: back in the queue instead of {decided}: it was queued again meanwhile"));
+    }
     Ok(Handed::Done(goal))
+}
+
+/// Did a person queue it again under the claim? Costs a request only where the label is on.
+fn is_wished(claims: &Claims, key: &Key, ticket: &Ticket, attrs: &Attrs) -> Result<bool, Failure> {
+    if !ticket.has(&claims.settings.labels.queue) {
+        return Ok(false);
+    }
+    let events = if claims.tracker.can().event_ids { claims.tracker.events(key)? } else { Vec::new() };
+    Ok(facts::is_wished(claims, ticket, &events, attrs.working_event().as_ref()))
 }
 
 /// As [`swap_to`] with a goal. Where a tracker needs two writes and acknowledged the
@@ -177,9 +194,13 @@ pub(super) fn swap_to(
     let labels = &claims.settings.labels;
     let mut remove = vec![labels.working.clone()];
     remove.extend(labels.decoration(ticket));
+    let on_it = |label: &&&String| ticket.has(label);
     if goal == Some(Goal::Failed) {
-        remove
-            .extend([&labels.ready, &labels.ci_wait].into_iter().filter(|label| ticket.has(label)).cloned());
+        remove.extend([&labels.ready, &labels.ci_wait].iter().filter(on_it).map(|label| (*label).clone()));
+    }
+    if goal.is_some_and(|goal| goal != Goal::Queue) {
+        // Left by a claim that was cut short: a wish would have changed the goal.
+        remove.extend([&labels.queue].iter().filter(on_it).map(|label| (*label).clone()));
     }
     let swap = Swap {
         add: goal.map(|goal| label(claims, goal)).into_iter().collect(),

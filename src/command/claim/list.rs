@@ -7,7 +7,7 @@ use crate::command::tell;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
-use crate::model::ticket::Ticket;
+use crate::model::ticket::{Key, Ticket};
 use crate::os::clock;
 use crate::report::escape;
 use crate::verdict::liveness::State;
@@ -19,12 +19,28 @@ pub(super) fn list(call: &ClaimCall) -> Result<Status, Error> {
     let recorded = claims.store.names()?;
     let mut rows: Vec<[String; 6]> = Vec::new();
     let mut objects: Vec<Value> = Vec::new();
-    for (ticket, place) in flight
-        .tickets
-        .iter()
-        .map(|ticket| (ticket, "working"))
-        .chain(queue.tickets.iter().map(|ticket| (ticket, "queue")))
-    {
+    let mut broken: Vec<String> = flight.broken.iter().chain(&queue.broken).cloned().collect();
+    let places = flight.tickets.into_iter().map(|ticket| (ticket, "working"));
+    let mut all: Vec<(Ticket, &str)> = places
+        .chain(queue.tickets.into_iter().map(|ticket| {
+            // Queued again while its checks run.
+            let place = if claims.settings.labels.in_queue(&ticket) { "queue" } else { "waits" };
+            (ticket, place)
+        }))
+        .collect();
+    // Claimed here, and in neither list: on its way, or stranded without any label.
+    for name in &recorded {
+        let listed = all.iter().any(|(ticket, _)| ticket.key.as_str() == name.as_str());
+        let Some(key) = Key::new(name.as_str()).filter(|_| !listed) else { continue };
+        if claims.store.look(name).state() == &State::Free {
+            continue;
+        }
+        match claims.tracker.ticket(&key) {
+            Ok(ticket) => all.push((ticket, "claimed")),
+            Err(failure) => broken.push(failure.to_string()),
+        }
+    }
+    for (ticket, place) in &all {
         let name = name_of(&ticket.key)?;
         let judged = claims.look_in(&recorded, &name);
         let reason = view(&claims, &ticket.key, &judged, ticket, None)?.judgement.reason;
@@ -45,7 +61,6 @@ pub(super) fn list(call: &ClaimCall) -> Result<Status, Error> {
             rows.push(row(&claims, ticket, place, &judged));
         }
     }
-    let mut broken: Vec<&String> = flight.broken.iter().chain(&queue.broken).collect();
     broken.sort();
     broken.dedup();
     for line in &broken {
@@ -81,6 +96,7 @@ fn row(claims: &Claims, ticket: &Ticket, place: &str, judged: &Judged) -> [Strin
         (_, State::Dead) => "dead",
         (_, State::Unknown(_) | State::Newer(_) | State::Corrupt(_)) => "unknown",
         ("queue", State::Free) => "queued",
+        ("waits", State::Free) => "waits",
         (_, State::Free) => "elsewhere",
     };
     let who = record.and_then(|record| record.owners.first()).map_or_else(

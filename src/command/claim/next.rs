@@ -75,6 +75,11 @@ pub(super) fn free(claims: &Claims) -> Result<Offered, Failure> {
         if !is_free(&ticket) {
             continue;
         }
+        if !claims.settings.labels.in_queue(&ticket) {
+            let why = format!("queued again; it waits until {} is off", claims.settings.labels.ci_wait);
+            offered.kept.push((ticket.key, why));
+            continue;
+        }
         if ticket.blocked_by.is_none() && offered.tickets.len() >= ENOUGH {
             break;
         }

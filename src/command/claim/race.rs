@@ -84,9 +84,9 @@ impl ClaimAttempt<'_> {
         let labels = &self.claims.settings.labels;
         let swap = Swap {
             add: vec![labels.working.clone()],
-            remove: Vec::new(),
+            remove: self.left_over.clone(),
             expect: Expect {
-                lacks: labels.managed().map(str::to_owned).to_vec(),
+                lacks: [&labels.queue, &labels.working, &labels.ci_wait].map(Clone::clone).to_vec(),
                 open: Some(true),
                 ..Expect::default()
             },
@@ -106,7 +106,7 @@ impl ClaimAttempt<'_> {
     fn undo_gate(&self, gate: &EventId, error: Error) -> NotWon {
         let labels = &self.claims.settings.labels;
         let Ok(events) = self.claims.tracker.events(self.key) else { return NotWon::Open(error) };
-        if !arbitrate::may_undo(&events, &labels.queue, &labels.working, gate) {
+        if !arbitrate::may_undo(&events, &labels.managed(), gate) {
             // Somebody else's turn: then nothing of ours is on it. Otherwise nobody may put it back by himself.
             return if self.went_on() { NotWon::Undone(error) } else { NotWon::Open(error) };
         }

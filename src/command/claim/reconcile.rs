@@ -13,7 +13,7 @@ use crate::model::name::LockName;
 use crate::model::ticket::{Key, Ticket};
 use crate::tracker::{Failure, Why};
 use crate::verdict::liveness::State;
-use crate::verdict::reconcile::Action;
+use crate::verdict::reconcile::{Action, TicketVerdict};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -81,7 +81,8 @@ pub(super) fn reconcile(call: &ClaimCall, args: &ClaimReconcile) -> Result<Statu
         }
         call.report.note(&format!("{} requests", claims.tracker.requests()));
     }
-    let all_well = pass.rows.iter().all(|(_, healed)| !matches!(healed.outcome, Healing::Failed(_)));
+    let all_well =
+        pass.rows.iter().all(|(_, healed)| !matches!(healed.outcome, Healing::Failed(_)) && !healed.stranded);
     Ok(if all_well && pass.broken.is_empty() { Exit::Ok } else { Exit::Unavailable }.into())
 }
 
@@ -151,10 +152,22 @@ fn of_ticket(
     let name = name_of(&ticket.key)?;
     let judged = claims.look_in(recorded, &name);
     let first = view(claims, &ticket.key, &judged, ticket, None)?;
-    if first.judgement.action == Action::Keep {
+    if first.judgement.action != Action::Keep {
+        return go_on(claims, &ticket.key, &judged, &first.judgement, dry_run);
+    }
+    if first.record.is_some() || !first.judgement.report {
         return Ok(Healed::of(&first.judgement, Healing::Kept));
     }
-    go_on(claims, &ticket.key, &judged, &first.judgement, dry_run)
+    // Perhaps a claim that is younger than our look at the records, or has ended since.
+    let ticket = match claims.tracker.ticket(&ticket.key) {
+        Ok(ticket) => ticket,
+        Err(failure) if !failure.is_passing() => return Err(failure.into()),
+        Err(failure) => return Ok(Healed::of(&unread(&ticket.key, &failure), Healing::Kept)),
+    };
+    let second = view(claims, &ticket.key, &claims.store.look(&name), &ticket, None)?;
+    // What is to be done about it can wait for the next pass.
+    let kept = TicketVerdict { action: Action::Keep, ..second.judgement };
+    Ok(Healed::of(&kept, Healing::Kept))
 }
 
 /// A record whose ticket is not in the list: handed over, closed, taken off, gone.
@@ -187,10 +200,11 @@ fn of_record(claims: &Claims, key: &Key, judged: &Judged, dry_run: bool) -> Resu
     go_on(claims, key, judged, &first.judgement, dry_run).map(Some)
 }
 
-fn unread(key: &Key, failure: &Failure) -> crate::verdict::reconcile::TicketVerdict {
-    crate::verdict::reconcile::TicketVerdict {
+fn unread(key: &Key, failure: &Failure) -> TicketVerdict {
+    TicketVerdict {
         action: Action::Keep,
         report: true,
+        stranded: false,
         reason: format!("{key} could not be read: {failure}"),
     }
 }
@@ -200,7 +214,7 @@ fn go_on(
     claims: &Claims,
     key: &Key,
     judged: &Judged,
-    first: &crate::verdict::reconcile::TicketVerdict,
+    first: &TicketVerdict,
     dry_run: bool,
 ) -> Result<Healed, Trouble> {
     if !dry_run {

@@ -9,7 +9,7 @@ use super::{Claims, name_of};
 use crate::error::{Error, Kind};
 use crate::model::claim::{ASIDE, DIED, Goal, Handing, LOST, Phase};
 use crate::model::name::LockName;
-use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
+use crate::model::ticket::{Key, Swapped, Ticket};
 use crate::os::event_file;
 use crate::tracker::Failure;
 use crate::verdict::liveness;
@@ -39,17 +39,31 @@ pub(super) enum Healing {
 pub(super) struct Healed {
     pub(super) action: Action,
     pub(super) report: bool,
+    /// Nobody but a person can settle it.
+    pub(super) stranded: bool,
     pub(super) reason: String,
     pub(super) outcome: Healing,
 }
 
 impl Healed {
     pub(super) fn of(judgement: &TicketVerdict, outcome: Healing) -> Self {
-        Self { action: judgement.action, report: judgement.report, reason: judgement.reason.clone(), outcome }
+        Self {
+            action: judgement.action,
+            report: judgement.report,
+            stranded: judgement.stranded,
+            reason: judgement.reason.clone(),
+            outcome,
+        }
     }
 
     fn kept(reason: impl Into<String>) -> Self {
-        Self { action: Action::Keep, report: true, reason: reason.into(), outcome: Healing::Kept }
+        Self {
+            action: Action::Keep,
+            report: true,
+            stranded: false,
+            reason: reason.into(),
+            outcome: Healing::Kept,
+        }
     }
 
     /// Was something done?
@@ -131,7 +145,13 @@ pub(super) fn forget(claims: &Claims, key: &Key, failure: &Failure) -> Result<He
         (liveness::State::Dead, Some(record)) => {
             claims.close(&name, record.token, ASIDE)?;
             let reason = format!("its run ended, and {failure}");
-            Ok(Healed { action: Action::SetAside, report: true, reason, outcome: Healing::Done })
+            Ok(Healed {
+                action: Action::SetAside,
+                report: true,
+                stranded: false,
+                reason,
+                outcome: Healing::Done,
+            })
         }
         _ => Ok(Healed::kept(failure.to_string())),
     }
@@ -144,9 +164,9 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
     };
     let swapped = match view.judgement.action {
         Action::Keep | Action::Look => return Ok(Healing::Kept),
-        Action::Unlock => unlock(claims, key, ticket)?,
+        Action::Unlock => undo::unlock(claims, key, ticket)?,
         Action::UnlockAndMark => {
-            let swapped = unlock(claims, key, ticket)?;
+            let swapped = undo::unlock(claims, key, ticket)?;
             if let (Swapped::Done(_), Some(record)) = (&swapped, &view.record) {
                 let closed = [("state", json!(Phase::Closed.as_str()))];
                 claims.store.amend(name, &Credential::Token(record.token), &[], &closed)?;
@@ -155,15 +175,17 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
         }
         Action::MoveToReady => {
             let handing = view.attrs.handing.as_ref();
-            let goal = handing.map_or(Goal::Ready, |handing| handing.to);
+            let decided = handing.map_or(Goal::Ready, |handing| handing.to);
+            let goal = if view.wished { Goal::Queue } else { decided };
             let swapped = move_to(claims, key, ticket, goal, view.working_event.clone())?;
-            let word = handing.map_or(goal.as_str(), Handing::ended);
+            let word = handing.filter(|_| goal == decided).map_or(goal.as_str(), Handing::ended);
             return settle(claims, key, ticket, view, swapped, || end(word));
         }
         Action::FinishHandOver => swap_to(claims, key, ticket, None, view.working_event.clone())?,
         Action::Requeue | Action::Fail => {
             count_death(claims, name, view)?;
-            let goal = if view.judgement.action == Action::Fail { Goal::Failed } else { Goal::Queue };
+            let fails = view.judgement.action == Action::Fail && !view.wished;
+            let goal = if fails { Goal::Failed } else { Goal::Queue };
             let swapped = move_to(claims, key, ticket, goal, view.working_event.clone())?;
             return settle(claims, key, ticket, view, swapped, || end(DIED));
         }
@@ -211,15 +233,6 @@ fn outcome(swapped: Swapped) -> Healing {
         Swapped::Changed(why) => Healing::Failed(format!("it changed meanwhile: {why}")),
         Swapped::Unconfirmed(why) => Healing::Failed(why),
     }
-}
-
-/// The lock off a closed ticket.
-fn unlock(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Failure> {
-    let labels = &claims.settings.labels;
-    let mut remove = vec![labels.working.clone()];
-    remove.extend(labels.decoration(ticket));
-    let expect = Expect { open: Some(false), ..Expect::default() };
-    claims.tracker.swap(key, &Swap { remove, expect, ..Swap::default() })
 }
 
 /// Before the ticket is written, so that a kill in between does not forget it.

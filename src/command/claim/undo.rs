@@ -9,12 +9,12 @@ use crate::model::ticket::{Expect, Key, Swap, Swapped, Ticket};
 use crate::tracker::Failure;
 use crate::verdict::arbitrate;
 
-/// Puts the queue label back on an open ticket that has none of our labels. The caller has
-/// proved that the gate was its own.
+/// Puts the queue label back on an open ticket that nobody works on. The caller has proved
+/// that the gate was its own.
 pub(super) fn queue_back(claims: &Claims, key: &Key) -> Result<Swapped, Failure> {
     let labels = &claims.settings.labels;
-    let [_, others @ ..] = labels.managed();
-    let expect = Expect { lacks: others.map(str::to_owned).to_vec(), open: Some(true), ..Expect::default() };
+    let lacks = [&labels.working, &labels.ci_wait].map(Clone::clone).to_vec();
+    let expect = Expect { lacks, open: Some(true), ..Expect::default() };
     claims.tracker.swap(key, &Swap { add: vec![labels.queue.clone()], expect, ..Swap::default() })
 }
 
@@ -52,4 +52,13 @@ pub(super) fn marker(claims: &Claims, key: &Key, attrs: &Attrs) -> Result<(), Fa
         return Ok(());
     }
     void_markers(claims, key, &attrs.nonce)
+}
+
+/// The lock off a closed ticket.
+pub(super) fn unlock(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Failure> {
+    let labels = &claims.settings.labels;
+    let mut remove = vec![labels.working.clone()];
+    remove.extend(labels.decoration(ticket));
+    let expect = Expect { open: Some(false), ..Expect::default() };
+    claims.tracker.swap(key, &Swap { remove, expect, ..Swap::default() })
 }

@@ -20,7 +20,7 @@ use crate::tracker::Failure;
 use crate::verdict::liveness::State;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -51,6 +51,8 @@ struct Watcher<'a> {
     cool: HashMap<Key, Instant>,
     /// What was said of a ticket last.
     said: HashMap<Key, String>,
+    /// Tickets that could not be read in the last pass.
+    unreadable: BTreeSet<String>,
     failures: u32,
     /// Tickets that we fired for.
     fired: Vec<Key>,
@@ -83,6 +85,7 @@ pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error
         queue: VecDeque::new(),
         cool: HashMap::new(),
         said: HashMap::new(),
+        unreadable: BTreeSet::new(),
         failures: 0,
         fired: Vec::new(),
     };
@@ -157,14 +160,12 @@ impl Watcher<'_> {
     /// Heals, then claims. Heals also when every slot is taken.
     fn pass(&mut self) -> Result<(), Trouble> {
         let pass = pass(&self.claims, false)?;
-        for line in &pass.broken {
-            self.call.report.warn(line);
-        }
         for (key, healed) in &pass.rows {
             let line = healed.line(key);
             let worth = healed.report || healed.outcome != Healing::Kept;
-            // Said once: a ticket that another machine holds is no news every minute.
-            if worth && self.said.get(key) != Some(&line) {
+            // Said once: what stays as it is is not news every minute. What failed is tried again, and said again.
+            let again = matches!(healed.outcome, Healing::Failed(_));
+            if worth && (again || self.said.get(key) != Some(&line)) {
                 self.event("reconcile", Some(key), line.trim_start_matches(&format!("{key}: ")));
                 self.said.insert(key.clone(), line);
             }
@@ -173,6 +174,7 @@ impl Watcher<'_> {
         self.cool.retain(|_, until| *until > now);
         let queue = free(&self.claims)?;
         self.failures = 0;
+        self.say_unreadable(pass.broken.into_iter().chain(queue.broken).collect());
         self.queue = queue
             .tickets
             .into_iter()
@@ -181,6 +183,14 @@ impl Watcher<'_> {
             .collect();
         self.fill();
         Ok(())
+    }
+
+    /// Tickets that nobody can read, each once, and again when it changes.
+    fn say_unreadable(&mut self, lines: BTreeSet<String>) {
+        for line in lines.difference(&self.unreadable) {
+            self.call.report.warn(line);
+        }
+        self.unreadable = lines;
     }
 
     /// One run for every free slot.

@@ -73,6 +73,7 @@ pub(super) fn claim(claims: &Claims, wish: &ClaimRequest<'_>) -> Result<Won, Err
         nonce,
         round,
         stage: wish.stage,
+        left_over: claims.settings.labels.left_over(&ticket),
     };
     match attempt.decide().and_then(|mark| attempt.keep(mark, &wish.owners)) {
         Ok(attrs) => {

@@ -12,10 +12,17 @@ use crate::model::ticket::{Comment, GateTaken, Key, Swap, Swapped, Ticket, Ticke
 use crate::tracker::failure::{Failure, Why};
 use crate::tracker::{TicketList, Tracker, TrackerFinding};
 use std::path::{Path, PathBuf};
-use store::{Guarded, Paths};
+use store::{FileWrite, Guarded, Paths};
 
 /// Who did what we did.
 const ACTOR: &str = "orion-claim";
+
+/// So often a person may save a ticket while we write it.
+const EDITS: u32 = 20;
+
+fn keeps_changing(key: &Key) -> Failure {
+    Failure::new(Why::Unreachable, format!("somebody keeps saving ticket {key} while it is written"))
+}
 
 /// A directory of tickets.
 pub(super) struct FileTracker {
@@ -90,7 +97,7 @@ impl Tracker for FileTracker {
     }
 
     fn queue(&self) -> Result<TicketList, Failure> {
-        self.list(&self.labels.queue, |ticket| self.labels.in_queue(ticket))
+        self.list(&self.labels.queue, |ticket| self.labels.is_wished(ticket))
     }
 
     fn in_flight(&self) -> Result<TicketList, Failure> {
@@ -114,19 +121,34 @@ impl Tracker for FileTracker {
 
     fn write(&self, key: &Key, add: &[String], remove: &[String]) -> Result<(), Failure> {
         let paths = Paths::new(&self.dir, key);
-        Guarded::open(&paths, key)?.change(add, remove, ACTOR).map(drop)
+        let mut guarded = Guarded::open(&paths, key)?;
+        for _ in 0..EDITS {
+            if let FileWrite::Done(_) = guarded.change(add, remove, ACTOR)? {
+                return Ok(());
+            }
+        }
+        Err(keeps_changing(key))
     }
 
     fn swap(&self, key: &Key, swap: &Swap) -> Result<Swapped, Failure> {
         let paths = Paths::new(&self.dir, key);
-        let guarded = Guarded::open(&paths, key)?;
-        if let Some(why) = guarded.broken(&swap.expect) {
-            return Ok(Swapped::Changed(why));
-        }
+        let mut guarded = Guarded::open(&paths, key)?;
         let actor = swap.signature.as_deref().unwrap_or(ACTOR);
-        let mark = match guarded.change(&swap.add, &swap.remove, actor) {
-            Err(failure) if failure.may_be_applied() => return Ok(Swapped::Unconfirmed(failure.to_string())),
-            other => other?,
+        let mut edits = 0;
+        let mark = loop {
+            // Also after a person's edit: it may say that the ticket is nobody's any more.
+            if let Some(why) = guarded.broken(&swap.expect) {
+                return Ok(Swapped::Changed(why));
+            }
+            match guarded.change(&swap.add, &swap.remove, actor) {
+                Ok(FileWrite::Done(mark)) => break mark,
+                Ok(FileWrite::Edited) if edits < EDITS => edits += 1,
+                Ok(FileWrite::Edited) => return Err(keeps_changing(key)),
+                Err(failure) if failure.may_be_applied() => {
+                    return Ok(Swapped::Unconfirmed(failure.to_string()));
+                }
+                Err(failure) => return Err(failure),
+            }
         };
         // Whoever removes a guard file can let two write at once: the ticket itself must show it.
         let after = store::read(&paths, key)?.ticket;
@@ -138,11 +160,16 @@ impl Tracker for FileTracker {
 
     fn take(&self, key: &Key, label: &str) -> Result<GateTaken, Failure> {
         let paths = Paths::new(&self.dir, key);
-        let guarded = Guarded::open(&paths, key)?;
-        if !guarded.state.ticket.has(label) {
-            return Ok(GateTaken::Gone);
+        let mut guarded = Guarded::open(&paths, key)?;
+        for _ in 0..EDITS {
+            if !guarded.state.ticket.has(label) {
+                return Ok(GateTaken::Gone);
+            }
+            if let FileWrite::Done(_) = guarded.change(&[], &[label.to_owned()], ACTOR)? {
+                return Ok(GateTaken::Ours);
+            }
         }
-        guarded.change(&[], &[label.to_owned()], ACTOR).map(|_| GateTaken::Ours)
+        Err(keeps_changing(key))
     }
 
     fn comments(&self, key: &Key) -> Result<Vec<Comment>, Failure> {
@@ -156,6 +183,15 @@ impl Tracker for FileTracker {
 
     fn void(&self, key: &Key, _comment: u64, nonce: &str) -> Result<(), Failure> {
         self.comment(key, &format!("void {nonce}"))
+    }
+
+    fn blockers(&self, ticket: &Ticket) -> Result<Vec<String>, Failure> {
+        let open = |text: &&String| {
+            // One that cannot be found or read is not known to be closed.
+            let read = Key::new(text).map(|key| store::read(&Paths::new(&self.dir, &key), &key));
+            !matches!(read, Some(Ok(state)) if state.ticket.closed)
+        };
+        Ok(ticket.blocked_by.iter().flatten().filter(open).cloned().collect())
     }
 
     fn check(&self, _create: bool) -> Result<Vec<TrackerFinding>, Failure> {

@@ -10,7 +10,7 @@ use crate::error::escape;
 use crate::model::ticket::{EventId, Expect, Key, Ticket, TicketChange};
 use crate::os::clock;
 use crate::os::mask::Blocked;
-use crate::os::plain_file::{self, Content, FileStamp};
+use crate::os::plain_file::{self, Content, FileStamp, Placed};
 use crate::tracker::failure::{Failure, Why};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -22,6 +22,8 @@ use std::time::Duration;
 const TICKET_CAP: u64 = 1 << 20;
 /// Some hundred thousand events.
 const HISTORY_CAP: u64 = 64 << 20;
+/// So many looks, 20 ms apart, at a file that an editor may be just writing.
+const HALF_WRITTEN: u32 = 25;
 /// A guard is held for a write and a sync.
 const GUARD_WAIT: Duration = Duration::from_secs(10);
 
@@ -55,6 +57,25 @@ struct Note {
     inode: u64,
     size: u64,
     modified_ns: String,
+    /// The file that shall replace it: while that stands in its place, the write has happened.
+    #[serde(default)]
+    draft: u64,
+}
+
+impl Note {
+    fn is_before(&self, stamp: FileStamp) -> bool {
+        (stamp.inode, stamp.size, stamp.modified_ns.to_string())
+            == (self.inode, self.size, self.modified_ns.clone())
+    }
+}
+
+/// What a change of labels came to.
+#[derive(Debug)]
+pub(super) enum FileWrite {
+    /// Written. The id of the event by which the first of the added labels came on, if it did.
+    Done(Option<EventId>),
+    /// A person saved the ticket in the meantime: theirs stands, and was read again.
+    Edited,
 }
 
 /// Both files as read.
@@ -62,6 +83,7 @@ pub(super) struct TicketState {
     pub(super) ticket: Ticket,
     pub(super) history: History,
     file: TicketFile,
+    bytes: Vec<u8>,
     stamp: FileStamp,
     mode: u32,
 }
@@ -105,7 +127,7 @@ pub(super) fn read(paths: &Paths, key: &Key) -> Result<TicketState, Failure> {
     let file = TicketFile::parse(&content.bytes).map_err(|why| broken(paths, &why))?;
     let ticket =
         file.ticket(key, &paths.ticket, revision(content.stamp)).map_err(|why| broken(paths, &why))?;
-    Ok(TicketState { ticket, history, file, stamp: content.stamp, mode: content.mode })
+    Ok(TicketState { ticket, history, file, bytes: content.bytes, stamp: content.stamp, mode: content.mode })
 }
 
 /// A ticket and its events in agreement: what a person did with an editor is
@@ -146,13 +168,34 @@ impl<'a> Guarded<'a> {
         })?;
         finish_note(paths, key, &guard)?;
         let mut guarded = Self { paths, guard, state: read(paths, key)?, _stops: stops };
-        let TicketState { ticket, history, .. } = &guarded.state;
-        let missing = history.missing(&ticket.labels, ticket.closed);
-        if !missing.is_empty() {
-            let lines = history.lines_for(&missing, clock::wall(), EDIT);
-            guarded.append(lines)?;
-        }
+        guarded.explain()?;
         Ok(guarded)
+    }
+
+    /// Writes down what a person did.
+    fn explain(&mut self) -> Result<(), Failure> {
+        let TicketState { ticket, history, .. } = &self.state;
+        let missing = history.missing(&ticket.labels, ticket.closed);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let lines = history.lines_for(&missing, clock::wall(), EDIT);
+        self.append(lines)
+    }
+
+    /// Reads what a person saved. An editor that is just writing leaves half a file for an instant.
+    fn look_again(&mut self) -> Result<(), Failure> {
+        let key = self.state.ticket.key.clone();
+        let mut state = read(self.paths, &key);
+        for _ in 0..HALF_WRITTEN {
+            if state.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            state = read(self.paths, &key);
+        }
+        self.state = state?;
+        self.explain()
     }
 
     /// Why the ticket is not as expected.
@@ -160,19 +203,19 @@ impl<'a> Guarded<'a> {
         expect.broken(&self.state.ticket, &self.state.history.events())
     }
 
-    /// Changes labels: events and ticket, or neither. Gives the id of the event by which the
-    /// first of `add` came on, if it did.
+    /// Changes labels: events and ticket, or neither. A person who saved the ticket since it was
+    /// read is right: then nothing is changed.
     pub(super) fn change(
-        mut self,
+        &mut self,
         add: &[String],
         remove: &[String],
         actor: &str,
-    ) -> Result<Option<EventId>, Failure> {
+    ) -> Result<FileWrite, Failure> {
         let on = |label: &&String| self.state.ticket.has(label);
         let off: Vec<String> = remove.iter().filter(on).cloned().collect();
         let new: Vec<String> = add.iter().filter(|label| !on(label)).cloned().collect();
         if off.is_empty() && new.is_empty() {
-            return Ok(None);
+            return Ok(FileWrite::Done(None));
         }
         let events = off
             .iter()
@@ -182,25 +225,33 @@ impl<'a> Guarded<'a> {
         let lines = self.state.history.lines_for(&events.collect::<Vec<_>>(), clock::wall(), actor);
         let is_mark = |line: &&Line| line.event == "labeled" && line.label.as_ref() == add.first();
         let mark = lines.iter().find(is_mark).map(|line| EventId(line.id.to_string()));
+        let draft = draft(self.paths, &mut self.state, &new, &off)?;
+        let stamp = self.state.stamp;
         let note = Note {
             lines: lines.clone(),
             add: new,
             remove: off,
-            inode: self.state.stamp.inode,
-            size: self.state.stamp.size,
-            modified_ns: self.state.stamp.modified_ns.to_string(),
+            inode: stamp.inode,
+            size: stamp.size,
+            modified_ns: stamp.modified_ns.to_string(),
+            draft: draft.inode,
         };
         let text = serde_json::to_vec(&note).unwrap_or_default();
         self.local(&self.paths.guard, plain_file::overwrite(&self.guard, &text))?;
         let size = plain_file::stamp(&self.paths.history).map_or(0, |stamp| stamp.size);
-        let written = self.append(lines).and_then(|()| apply(self.paths, &mut self.state, &note));
+        let placed = self.append(lines).and_then(|()| place(self.paths, &self.state.bytes));
         // After a failure nothing may be left that the next one would finish.
-        let undone = written.is_ok() || plain_file::cut(&self.paths.history, size).is_ok();
+        let ours = matches!(placed, Ok(Placed::Ours));
+        let undone = ours || plain_file::cut(&self.paths.history, size).is_ok();
         let settled = undone && plain_file::overwrite(&self.guard, b"").is_ok();
-        match written {
+        match placed {
             // A note that stays is looked at by the next one, who finds that it has happened.
-            Ok(()) => Ok(mark),
-            Err(failure) => Err(failure.maybe_applied(!settled)),
+            Ok(Placed::Ours) => Ok(FileWrite::Done(mark)),
+            Ok(Placed::Theirs) => self.look_again().map(|()| FileWrite::Edited),
+            Err(failure) => {
+                drop(std::fs::remove_file(&self.paths.temp));
+                Err(failure.maybe_applied(!settled))
+            }
         }
     }
 
@@ -242,25 +293,42 @@ fn finish_note(paths: &Paths, key: &Key, guard: &File) -> Result<(), Failure> {
             plain_file::append(&paths.history, &bytes, state.mode).map_err(failed)?;
             state.history.extend(lost);
         }
-        let now = state.stamp;
-        if (now.inode, now.size, now.modified_ns.to_string())
-            == (note.inode, note.size, note.modified_ns.clone())
+        if note.is_before(state.stamp) {
+            // Not placed yet. A person who saves in this moment is right, as always.
+            draft(paths, &mut state, &note.add, &note.remove)?;
+            place(paths, &state.bytes)?;
+        } else if state.stamp.inode == note.draft
+            && plain_file::stamp(&paths.temp).is_ok_and(|out| !note.is_before(out))
         {
-            apply(paths, &mut state, &note)?;
+            // Placed over something that a person had saved, and killed before that was seen.
+            plain_file::take_back(&paths.ticket, &paths.temp, note.draft, |_| false).map_err(failed)?;
         }
+    }
+    match std::fs::remove_file(&paths.temp) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
     }
     plain_file::overwrite(guard, b"").map_err(failed)
 }
 
-fn apply(paths: &Paths, state: &mut TicketState, note: &Note) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::local(&format!("cannot write {}", name(&paths.ticket)), &error);
-    // A person may have saved since we read; theirs is then the base of ours.
-    if plain_file::stamp(&paths.ticket).map_err(failed)? != state.stamp {
-        *state = read(paths, &state.ticket.key.clone())?;
-    }
-    state.file.change(&note.add, &note.remove);
+/// The ticket as it shall be, beside the ticket as it is.
+fn draft(
+    paths: &Paths,
+    state: &mut TicketState,
+    add: &[String],
+    remove: &[String],
+) -> Result<FileStamp, Failure> {
+    state.file.change(add, remove);
     let text = state.file.text();
-    plain_file::replace(&paths.ticket, &paths.temp, text.as_bytes(), state.mode).map_err(failed)
+    plain_file::draft(&paths.temp, text.as_bytes(), state.mode).map_err(|error| cannot_write(paths, &error))
+}
+
+fn place(paths: &Paths, read: &[u8]) -> Result<Placed, Failure> {
+    plain_file::place(&paths.ticket, &paths.temp, read).map_err(|error| cannot_write(paths, &error))
+}
+
+fn cannot_write(paths: &Paths, error: &io::Error) -> Failure {
+    Failure::local(&format!("cannot write {}", name(&paths.ticket)), error)
 }
 
 fn revision(stamp: FileStamp) -> String {

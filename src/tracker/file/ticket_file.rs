@@ -29,6 +29,8 @@ impl TicketFile {
         file.labels()?;
         file.closed()?;
         file.priority()?;
+        file.assignees()?;
+        file.texts("blocked_by")?;
         Ok(file)
     }
 
@@ -46,8 +48,8 @@ impl TicketFile {
             priority: self.priority()?,
             link: Some(path.display().to_string()),
             revision: Some(revision),
-            assignees: Vec::new(),
-            blocked_by: Some(Vec::new()),
+            assignees: self.assignees()?,
+            blocked_by: Some(self.texts("blocked_by")?),
         })
     }
 
@@ -72,6 +74,22 @@ impl TicketFile {
             Some(Some("closed")) => Ok(true),
             _ => Err("state is neither \"open\" nor \"closed\"".to_owned()),
         }
+    }
+
+    /// Whose it is: one name, or a list of them.
+    fn assignees(&self) -> Result<Vec<String>, String> {
+        match self.document.get("assignee").map(Item::as_str) {
+            Some(Some(name)) => Ok(vec![name.to_owned()]),
+            _ => self.texts("assignee"),
+        }
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<String>, String> {
+        let Some(item) = self.document.get(key) else { return Ok(Vec::new()) };
+        let array = item.as_array().ok_or_else(|| format!("{key} is not a list"))?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let texts = array.iter().map(text).collect::<Option<Vec<String>>>();
+        texts.ok_or_else(|| format!("{key} holds something that is not text"))
     }
 
     fn priority(&self) -> Result<i64, String> {

@@ -186,7 +186,7 @@ impl Tracker for Gitea {
 
     fn queue(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list(&self.labels.queue, "open")?;
-        listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
+        listing.tickets.retain(|ticket| self.labels.is_wished(ticket));
         Ok(listing)
     }
 

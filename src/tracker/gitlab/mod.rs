@@ -159,7 +159,7 @@ impl Tracker for GitLab {
 
     fn queue(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list(&self.labels.queue, "opened")?;
-        listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
+        listing.tickets.retain(|ticket| self.labels.is_wished(ticket));
         Ok(listing)
     }
 

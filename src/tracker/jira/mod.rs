@@ -187,7 +187,7 @@ impl Tracker for Jira {
 
     fn queue(&self) -> Result<TicketList, Failure> {
         let mut listing = self.list_queue()?;
-        listing.tickets.retain(|ticket| self.labels.in_queue(ticket));
+        listing.tickets.retain(|ticket| self.labels.is_wished(ticket));
         Ok(listing)
     }
 
