@@ -2,7 +2,7 @@
 
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
 use super::lock_seeing::LockTimeline;
-use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, patience};
+use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, Whose, patience};
 use super::{GLOBAL, HELP, Lazy, moment};
 use crate::exit::{Exit, table};
 use crate::model::moment::Moment;
@@ -210,17 +210,6 @@ pub(crate) struct LockVerify {
     /// Name of the lock
     #[arg(value_name = "NAME")]
     pub(crate) name: OsString,
-}
-
-/// Whose locks to read.
-#[derive(Args, Debug)]
-pub(crate) struct Whose {
-    /// Another user's locks
-    #[arg(long, value_name = "NAME", conflicts_with = "all_users")]
-    pub(crate) user: Option<String>,
-    /// Every user's locks
-    #[arg(long)]
-    pub(crate) all_users: bool,
 }
 
 /// `status`

@@ -1,7 +1,7 @@
 //! Subcommands of `orion-lock` that show what happened, to people and to programs that watch.
 
-use super::lock::Whose;
 use super::moment;
+use super::shared::Whose;
 use crate::model::moment::Moment;
 use clap::Args;
 use std::ffi::OsString;

@@ -79,3 +79,14 @@ pub(crate) struct ShimArgs {
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
 }
+
+/// Whose locks to read.
+#[derive(Args, Debug)]
+pub(crate) struct Whose {
+    /// Another user's locks
+    #[arg(long, value_name = "NAME", conflicts_with = "all_users")]
+    pub(crate) user: Option<String>,
+    /// Every user's locks
+    #[arg(long)]
+    pub(crate) all_users: bool,
+}

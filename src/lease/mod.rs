@@ -28,6 +28,7 @@
 //! or between hard links of one store; and nothing stops a resident whose lock file
 //! somebody deletes, unless it asks [`Resident::is_current`].
 
+mod lock_files;
 pub(crate) mod observe;
 pub(crate) mod role;
 pub(crate) mod takeover;

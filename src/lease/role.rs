@@ -1,5 +1,6 @@
 //! Taking the role: the flocks on all its lock files, and waiting for them.
 
+use super::lock_files::{lock_error, open};
 use super::observe::{self, LeaseObservation, LockState, show};
 use super::waiting::{LockWaiter, WaitOutcome};
 use crate::error::{Error, Kind};
@@ -67,29 +68,6 @@ pub(crate) enum NextStep {
 pub(crate) enum RoleOutcome {
     Won(HeldRole),
     Held(LeaseObservation),
-}
-
-pub(super) fn lock_error(lock: &LockPlace, error: &io::Error) -> Error {
-    Error::io(&show(&lock.path()), error)
-}
-
-/// Opens a lock file of the store, making it when missing. `None`: one that stands for
-/// another mount, is not there, and cannot be made.
-pub(super) fn open(lock: &LockPlace) -> Result<Option<(File, bool)>, Error> {
-    match lock.open_or_create() {
-        Ok(Opened::File(file)) => Ok(Some((file, false))),
-        Ok(Opened::NotAFile(what)) => {
-            Err(Error::new(Kind::CannotCreate, format!("{} is {what}, not a lock file", show(&lock.path())))
-                .hint("move it out of the way"))
-        }
-        Ok(Opened::Missing) => Err(lock_error(lock, &io::ErrorKind::NotFound.into())),
-        Err(error) if lock.kind == LockKind::OtherMount => match lock.open_to_read() {
-            Ok(Opened::File(file)) => Ok(Some((file, true))),
-            Ok(Opened::Missing) => Ok(None),
-            _ => Err(lock_error(lock, &error)),
-        },
-        Err(error) => Err(lock_error(lock, &error)),
-    }
 }
 
 /// Takes all lock files, one after the other; `won` is the first, which a waiter has locked already.

@@ -65,7 +65,7 @@ pub(crate) struct RoleAttempt<'a> {
     /// Since when the payload fits nobody.
     unsettled_since: Option<Instant>,
     changes: u32,
-    pub(crate) asked: Option<AskedHolder>,
+    pub(crate) asked: Option<AskedResident>,
     /// In a dry run: who would be asked.
     pub(crate) due: Option<u32>,
     /// Why the holder was not ended, for the refusal.
@@ -87,7 +87,7 @@ struct SameTick {
 }
 
 /// A holder that was asked to end.
-pub(crate) struct AskedHolder {
+pub(crate) struct AskedResident {
     pub(crate) process: PidFd,
     pub(crate) reason: TakeoverReason,
     pub(crate) at: Instant,
@@ -257,7 +257,7 @@ impl<'a> RoleAttempt<'a> {
             return Ok(self.look_again());
         }
         self.wait_at_least(self.policy.grace);
-        self.asked = Some(AskedHolder { process, reason, at: Instant::now(), killed: false });
+        self.asked = Some(AskedResident { process, reason, at: Instant::now(), killed: false });
         Ok(None)
     }
 
@@ -298,7 +298,7 @@ impl<'a> RoleAttempt<'a> {
         self.end = self.end.zip(Instant::now().checked_add(time)).map(|(end, later)| end.max(later));
     }
 
-    fn still_there(&self, asked: &AskedHolder) -> Error {
+    fn still_there(&self, asked: &AskedResident) -> Error {
         let pid = asked.process.pid();
         let state = match proc::stat(pid).map(|stat| stat.state) {
             Ok('T') => " and is stopped (state T), so that it cannot end",

@@ -1,6 +1,6 @@
 //! Waiting for one lock file of a role.
 
-use super::role::{lock_error, open};
+use super::lock_files::{lock_error, open};
 use crate::error::Error;
 use crate::os::dir::Opened;
 use crate::os::flock::{self, Mode};

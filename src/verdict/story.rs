@@ -8,7 +8,7 @@ use crate::model::time::WallTime;
 
 /// One run of a name, out of its lines in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ToldRun {
     pub(crate) token: u64,
     /// The holder, as the log named it.
     pub(crate) pid: Option<u32>,
@@ -37,7 +37,7 @@ pub(crate) enum ToldEnd {
     Open,
 }
 
-impl Told {
+impl ToldRun {
     /// The time at which it was surely over; `None` while nothing is known.
     pub(crate) fn over_by(&self) -> Option<WallTime> {
         match self.end {
@@ -71,22 +71,22 @@ impl Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Then<'a> {
     /// These held it, with certainty.
-    Held(Vec<&'a Told>),
+    Held(Vec<&'a ToldRun>),
     /// It is not known whether these still held it.
-    Perhaps(Vec<&'a Told>),
+    Perhaps(Vec<&'a ToldRun>),
     Free,
 }
 
 /// The runs that the lines of one name tell, in the order of their tokens. Lines whose time does not
 /// parse tell nothing.
-pub(crate) fn runs(events: &[Event]) -> Vec<Told> {
-    let mut runs: Vec<Told> = Vec::new();
+pub(crate) fn runs(events: &[Event]) -> Vec<ToldRun> {
+    let mut runs: Vec<ToldRun> = Vec::new();
     for event in events {
         let (Some(at), Some(token)) = (WallTime::parse(&event.at), event.token) else { continue };
         let known = runs.iter_mut().find(|run| run.token == token);
         if event.event == "acquired" {
             if known.is_none() {
-                runs.push(Told {
+                runs.push(ToldRun {
                     token,
                     pid: event.pid,
                     comm: event.comm.clone(),
@@ -124,15 +124,15 @@ pub(crate) fn runs(events: &[Event]) -> Vec<Told> {
 }
 
 /// What was at `at`, out of all runs of a name; `live` are the tokens of those that are there now.
-pub(crate) fn then<'a>(runs: &'a [Told], at: WallTime, live: &[u64]) -> Then<'a> {
+pub(crate) fn then<'a>(runs: &'a [ToldRun], at: WallTime, live: &[u64]) -> Then<'a> {
     let begun = || runs.iter().filter(move |run| run.begun <= at);
     let surely =
-        |run: &&Told| at <= run.held_until() || (run.end == ToldEnd::Open && live.contains(&run.token));
-    let held: Vec<&Told> = begun().filter(surely).collect();
+        |run: &&ToldRun| at <= run.held_until() || (run.end == ToldEnd::Open && live.contains(&run.token));
+    let held: Vec<&ToldRun> = begun().filter(surely).collect();
     if !held.is_empty() {
         return Then::Held(held);
     }
-    let perhaps: Vec<&Told> = begun().filter(|run| run.over_by().is_none_or(|over| at < over)).collect();
+    let perhaps: Vec<&ToldRun> = begun().filter(|run| run.over_by().is_none_or(|over| at < over)).collect();
     if perhaps.is_empty() { Then::Free } else { Then::Perhaps(perhaps) }
 }
 
@@ -152,7 +152,7 @@ mod tests {
         WallTime::parse(&format!("2026-11-29T{text}:00Z")).expect("a time")
     }
 
-    fn night() -> Vec<Told> {
+    fn night() -> Vec<ToldRun> {
         let last = Some("2026-11-29T09:58:00Z".to_owned());
         runs(&[
             line("09:12", "acquired", 5),

@@ -1,6 +1,6 @@
 //! A stretch of time cut into equal cells, and what one name was in each.
 
-use super::story::{Told, ToldEnd};
+use super::story::{ToldEnd, ToldRun};
 use crate::model::time::WallTime;
 
 /// A stretch of time; `from` is before `to`.
@@ -42,7 +42,7 @@ pub(crate) enum Cell {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lane {
     pub(crate) name: String,
-    pub(crate) runs: Vec<Told>,
+    pub(crate) runs: Vec<ToldRun>,
     /// Tokens of those that hold it now.
     pub(crate) live: Vec<u64>,
     /// From when to when it was paused.
@@ -59,7 +59,7 @@ pub(crate) struct Span {
 
 impl Lane {
     /// The part of a run that lies in the window; `None` if no part does.
-    pub(crate) fn span(&self, run: &Told, window: Window) -> Option<Span> {
+    pub(crate) fn span(&self, run: &ToldRun, window: Window) -> Option<Span> {
         let lives = run.end == ToldEnd::Open && self.live.contains(&run.token);
         let surely = if lives { window.to } else { run.held_until() };
         // Of a run that nobody has looked at since, nothing is known.
@@ -73,7 +73,7 @@ impl Lane {
     }
 
     /// The runs with a part in the window.
-    pub(crate) fn within(&self, window: Window) -> impl Iterator<Item = (&Told, Span)> {
+    pub(crate) fn within(&self, window: Window) -> impl Iterator<Item = (&ToldRun, Span)> {
         self.runs.iter().filter_map(move |run| Some((run, self.span(run, window)?)))
     }
 
@@ -152,8 +152,8 @@ mod tests {
         WallTime(1_796_000_000_000 + minute * 60_000)
     }
 
-    fn run(token: u64, begun: u64, end: ToldEnd) -> Told {
-        Told {
+    fn run(token: u64, begun: u64, end: ToldEnd) -> ToldRun {
+        ToldRun {
             token,
             pid: Some(812),
             comm: None,
@@ -184,16 +184,16 @@ mod tests {
     #[test]
     fn every_kind_of_time_has_its_cell() {
         let exact = run(1, 0, ToldEnd::At(time(30)));
-        let unseen = Told { seen: time(50), ..run(2, 40, ToldEnd::GoneBy(time(70))) };
-        let lane = |runs: &[Told]| Lane { runs: runs.to_vec(), ..Lane::default() };
+        let unseen = ToldRun { seen: time(50), ..run(2, 40, ToldEnd::GoneBy(time(70))) };
+        let lane = |runs: &[ToldRun]| Lane { runs: runs.to_vec(), ..Lane::default() };
         assert_eq!(drawn(&lane(&[exact.clone(), unseen])), "111.1??...");
-        let failed = Told { status: Some(3), ..exact.clone() };
+        let failed = ToldRun { status: Some(3), ..exact.clone() };
         assert_eq!(drawn(&lane(&[failed])), "111!......", "where it ended");
-        let skip = Told { status: Some(75), ..exact.clone() };
+        let skip = ToldRun { status: Some(75), ..exact.clone() };
         assert_eq!(drawn(&lane(&[skip])), "111.......", "a skip is no failure");
         let (first_away, last_away) = (Some(time(15)), Some(time(15)));
         assert_eq!(
-            drawn(&lane(&[Told { turned_away: 1, first_away, last_away, ..exact.clone() }])),
+            drawn(&lane(&[ToldRun { turned_away: 1, first_away, last_away, ..exact.clone() }])),
             "1+1......."
         );
         let open = run(3, 60, ToldEnd::Open);

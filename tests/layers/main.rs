@@ -178,9 +178,9 @@ fn parsed() -> Vec<Source> {
 }
 
 /// Files that may know each other, because they are not mended yet; only ever fewer.
-const CIRCLES: usize = 4;
+const CIRCLES: usize = 0;
 /// Type names that are still defined twice; only ever fewer.
-const TWICE: usize = 55;
+const TWICE: usize = 0;
 
 #[test]
 fn no_file_leads_back_to_itself() {

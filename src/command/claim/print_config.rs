@@ -2,8 +2,9 @@
 //! are shown as set or not set.
 
 use super::ClaimCall;
-use super::settings::{ClaimSettings, Text};
+use super::settings::ClaimSettings;
 use super::settings_file;
+use super::settings_secrets::Text;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::report::escape;

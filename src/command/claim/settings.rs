@@ -1,6 +1,7 @@
 //! The settings in force: flags, then the environment, then one TOML file, then
 //! what we think best. Every value knows where it came from.
 
+use super::settings_secrets::Text;
 use super::{settings_file, settings_secrets};
 use crate::cli::claim::ClaimShared;
 use crate::command::records::Where;
@@ -50,14 +51,6 @@ const KEYS: [(&str, &str, &str); 28] = [
     ("watch.every", "", "60s"),
     ("watch.max", "", "1"),
 ];
-
-/// One setting as text.
-#[derive(Clone, Debug)]
-pub(super) struct Text {
-    pub(super) value: String,
-    /// `--tracker`, `ORION_TRACKER`, `claim.toml`, `default`.
-    pub(super) from: String,
-}
 
 /// All of them.
 #[derive(Debug)]

@@ -1,10 +1,17 @@
 //! No setting holds a secret: they are printed, recorded, and handed to the programs
 //! we call. What looks like one is refused without being repeated.
 
-use super::settings::Text;
 use crate::error::Error;
 use crate::model::secret_text::secret_in;
 use std::collections::BTreeMap;
+
+/// One setting as text.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub(super) value: String,
+    /// `--tracker`, `ORION_TRACKER`, `claim.toml`, `default`.
+    pub(super) from: String,
+}
 
 /// # Errors
 /// CONFIG, naming the setting, where it came from, and where its secret belongs.

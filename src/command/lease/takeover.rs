@@ -7,7 +7,7 @@ use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::lease::observe::{self, LeaseObservation, LockState, show};
 use crate::lease::role::{self, RoleOutcome, is_ancestor};
-use crate::lease::takeover::{AskedHolder, LeasePolicy, RoleAttempt};
+use crate::lease::takeover::{AskedResident, LeasePolicy, RoleAttempt};
 use crate::model::duration;
 use crate::os::store::StorePlace;
 use crate::report::Report;
@@ -64,7 +64,7 @@ pub(super) fn takeover(arguments: &LeaseTakeover, report: &Report) -> Result<Sta
 fn after(
     place: &StorePlace,
     observed: &LeaseObservation,
-    asked: &AskedHolder,
+    asked: &AskedResident,
     report: &Report,
 ) -> Result<Status, Error> {
     let known = HolderReport::of(place, observed, Duration::MAX);
@@ -88,7 +88,7 @@ fn say_due(report: &Report, place: &StorePlace, pid: u32) {
     }
 }
 
-fn say(report: &Report, place: &StorePlace, how: &str, asked: Option<&AskedHolder>) {
+fn say(report: &Report, place: &StorePlace, how: &str, asked: Option<&AskedResident>) {
     if report.json {
         drop(report.object(&json!({
             "store": json_path(&place.store),

@@ -2,7 +2,7 @@
 
 use super::LockCall;
 use super::whose::places;
-use crate::cli::lock::Whose;
+use crate::cli::shared::Whose;
 use crate::command::records::{Judged, Records, Where};
 use crate::command::tell;
 use crate::error::Error;

@@ -3,7 +3,8 @@
 use super::LockCall;
 use super::log_at::Story;
 use super::whose::places;
-use crate::cli::lock::{LockLog, Whose};
+use crate::cli::lock::LockLog;
+use crate::cli::shared::Whose;
 use crate::command::local_time;
 use crate::command::records::Records;
 use crate::command::typed::name;

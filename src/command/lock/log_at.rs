@@ -5,7 +5,7 @@ use crate::model::duration;
 use crate::model::event::Event;
 use crate::model::time::WallTime;
 use crate::report::escape;
-use crate::verdict::story::{Then, Told, ToldEnd, runs, then};
+use crate::verdict::story::{Then, ToldEnd, ToldRun, runs, then};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const NEAR: u64 = 60_000;
 pub(super) struct Story {
     name: String,
     at: WallTime,
-    runs: Vec<Told>,
+    runs: Vec<ToldRun>,
     /// Tokens of those that hold it now.
     live: Vec<u64>,
     /// What else happened near that moment.
@@ -41,11 +41,11 @@ impl Story {
         self.near.is_empty() && self.runs.iter().all(|run| run.begun > self.at)
     }
 
-    fn next(&self) -> Option<&Told> {
+    fn next(&self) -> Option<&ToldRun> {
         self.runs.iter().filter(|run| run.begun > self.at).min_by_key(|run| run.begun)
     }
 
-    fn previous(&self) -> Option<&Told> {
+    fn previous(&self) -> Option<&ToldRun> {
         self.runs.iter().filter(|run| run.begun <= self.at).max_by_key(|run| run.begun)
     }
 
@@ -94,7 +94,7 @@ impl Story {
     }
 
     /// From when to when, and whom it turned away.
-    fn about(&self, run: &Told) -> Vec<String> {
+    fn about(&self, run: &ToldRun) -> Vec<String> {
         let mut lines = vec![format!("  since {}; {}", show(run.begun), self.end(run))];
         if let (Some(first), Some(last)) = (run.first_away, run.last_away) {
             let when = if run.turned_away == 1 {
@@ -107,7 +107,7 @@ impl Story {
         lines
     }
 
-    fn end(&self, run: &Told) -> String {
+    fn end(&self, run: &ToldRun) -> String {
         let length = |time: WallTime| {
             time.age(run.begun).or_else(|| run.begun.age(time)).map_or_else(String::new, |_| {
                 duration::show(Duration::from_millis(time.0.saturating_sub(run.begun.0)))
@@ -160,7 +160,7 @@ fn times(count: u64) -> String {
 }
 
 /// `pid 812 (pi), token 1796…`
-fn who(run: &Told) -> String {
+fn who(run: &ToldRun) -> String {
     let comm =
         run.comm.as_deref().map_or_else(String::new, |comm| format!(" ({})", escape(comm.as_bytes(), 40)));
     let pid = run.pid.map_or_else(|| "a run".to_owned(), |pid| format!("pid {pid}"));
@@ -168,7 +168,7 @@ fn who(run: &Told) -> String {
 }
 
 /// A run for `--json`: `held_at_most_s` is absent where no end is known.
-pub(super) fn object(run: &Told) -> Value {
+pub(super) fn object(run: &ToldRun) -> Value {
     let (at_least, at_most) = run.held_s();
     let mut object = json!({
         "token": run.token,

@@ -1,7 +1,7 @@
 //! Whose locks are read: the caller's, another user's, or everybody's.
 
 use super::LockCall;
-use crate::cli::lock::Whose;
+use crate::cli::shared::Whose;
 use crate::command::records::Where;
 use crate::error::Error;
 

@@ -1,6 +1,6 @@
 //! `orion-mark check`: are an agent's hooks there, complete and current?
 
-use super::place::{self, HookPlace, Whose};
+use super::place::{self, HookOwner, HookPlace};
 use super::profiles;
 use crate::cli::mark::MarkCheck;
 use crate::env;
@@ -15,8 +15,8 @@ use crate::report::Report;
 /// [`crate::error::Kind::Config`] with what is missing.
 pub(super) fn check(args: &MarkCheck, report: &Report) -> Result<Status, Error> {
     let profile = profiles::find(&args.agent)?;
-    let said = match Whose::of(args.project, args.file.as_ref()) {
-        Whose::Person => anywhere(&profile)?,
+    let said = match HookOwner::of(args.project, args.file.as_ref()) {
+        HookOwner::Person => anywhere(&profile)?,
         whose => look(&profile, whose)?,
     };
     report.arrived(report.data(&said))?;
@@ -28,18 +28,18 @@ pub(super) fn check(args: &MarkCheck, report: &Report) -> Result<Status, Error> 
 /// # Errors
 /// As [`check`], about the person's own.
 pub(super) fn anywhere(profile: &AgentProfile) -> Result<String, Error> {
-    look(profile, Whose::Person).or_else(|error| {
-        let project = profile.hooks.project.as_ref().map(|_| look(profile, Whose::Project));
+    look(profile, HookOwner::Person).or_else(|error| {
+        let project = profile.hooks.project.as_ref().map(|_| look(profile, HookOwner::Project));
         project.and_then(Result::ok).ok_or(error)
     })
 }
 
-fn look(profile: &AgentProfile, whose: Whose<'_>) -> Result<String, Error> {
+fn look(profile: &AgentProfile, whose: HookOwner<'_>) -> Result<String, Error> {
     let hooks = &profile.hooks;
     let install = match whose {
-        Whose::Person => format!("orion-mark install {}", profile.name),
-        Whose::Project => format!("orion-mark install {} --project", profile.name),
-        Whose::File(file) => format!("orion-mark install {} --file {}", profile.name, file.display()),
+        HookOwner::Person => format!("orion-mark install {}", profile.name),
+        HookOwner::Project => format!("orion-mark install {} --project", profile.name),
+        HookOwner::File(file) => format!("orion-mark install {} --file {}", profile.name, file.display()),
     };
     match hooks.form {
         HookForm::None => Err(Error::config(format!("{} has no hooks", profile.title))

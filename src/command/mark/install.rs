@@ -1,8 +1,9 @@
 //! `orion-mark install`: hooks into a person's own settings, and out of them again.
 
-use super::place::{self, HookPlace, Whose};
+use super::hooks::WantedHook;
+use super::place::{self, HookOwner, HookPlace};
 use super::profiles;
-use super::settings::{self, WantedHook};
+use super::settings;
 use crate::cli::mark::MarkInstall;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn install(args: &MarkInstall, report: &Report) -> Result<Status, Error> {
     let profile = profiles::find(&args.agent)?;
     let hooks = &profile.hooks;
-    let whose = Whose::of(args.project, args.file.as_ref());
+    let whose = HookOwner::of(args.project, args.file.as_ref());
     let said = match hooks.form {
         HookForm::None => return Err(Error::config(format!("{} has no hooks", profile.title))),
         HookForm::Environment => {

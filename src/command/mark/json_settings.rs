@@ -1,6 +1,6 @@
 //! JSON settings, with comments or without: `{"hooks": {"EVENT": [{"matcher": M, "hooks": [{"command": C}]}]}}`.
 
-use super::settings::{InstalledHook, WantedHook, our_mark};
+use super::hooks::{InstalledHook, WantedHook, our_mark};
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 

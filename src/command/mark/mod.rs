@@ -3,6 +3,7 @@
 //! The words of hooks end with 0 and print nothing, whatever happens: agents show, or act on, what their hooks say.
 
 mod check;
+mod hooks;
 mod install;
 mod json_settings;
 mod place;

@@ -1,7 +1,8 @@
 //! Where an agent's hooks are written, what stands there now, and what should.
 
+use super::hooks::{InstalledHook, WantedHook};
 use super::profiles;
-use super::settings::{self, InstalledHook, WantedHook};
+use super::settings;
 use crate::env::{self, name};
 use crate::error::{Error, Kind};
 use crate::model::agent_profile::{AgentProfile, HookForm, numbers};
@@ -16,13 +17,13 @@ const VERSION_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Which of an agent's places is meant.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Whose<'a> {
+pub(super) enum HookOwner<'a> {
     Person,
     Project,
     File(&'a Path),
 }
 
-impl<'a> Whose<'a> {
+impl<'a> HookOwner<'a> {
     pub(super) fn of(project: bool, file: Option<&'a PathBuf>) -> Self {
         match file {
             Some(file) => Self::File(file),
@@ -44,7 +45,7 @@ impl HookPlace {
     ///
     /// # Errors
     /// [`Kind::Config`] where the agent has no such place; else what reading answers.
-    pub(super) fn read(profile: &AgentProfile, whose: Whose<'_>) -> Result<Self, Error> {
+    pub(super) fn read(profile: &AgentProfile, whose: HookOwner<'_>) -> Result<Self, Error> {
         let path = path(profile, whose)?;
         let file = settings_file::read(&path).map_err(|error| {
             let what = path.display().to_string();
@@ -103,16 +104,16 @@ impl HookPlace {
     }
 }
 
-fn path(profile: &AgentProfile, whose: Whose<'_>) -> Result<PathBuf, Error> {
+fn path(profile: &AgentProfile, whose: HookOwner<'_>) -> Result<PathBuf, Error> {
     let hooks = &profile.hooks;
     match whose {
-        Whose::File(file) => Ok(file.to_owned()),
-        Whose::Project => hooks
+        HookOwner::File(file) => Ok(file.to_owned()),
+        HookOwner::Project => hooks
             .project
             .as_ref()
             .map(PathBuf::from)
             .ok_or_else(|| Error::config(format!("{} reads no hooks from a project", profile.title))),
-        Whose::Person => {
+        HookOwner::Person => {
             let moved = hooks.folder_from.as_deref().and_then(env::value).map(PathBuf::from);
             let folder = moved.or_else(|| Some(PathBuf::from(env::value(name::HOME)?).join(&hooks.folder)));
             folder

@@ -1,6 +1,6 @@
 //! TOML settings: `[[hooks.EVENT]]` with `hooks = [{ type = "command", command = "…" }]`.
 
-use super::settings::{InstalledHook, WantedHook, our_mark};
+use super::hooks::{InstalledHook, WantedHook, our_mark};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 fn parse(text: &str) -> Result<DocumentMut, String> {

@@ -6,7 +6,7 @@ use crate::command::local_time::show_long;
 use crate::model::duration;
 use crate::model::time::WallTime;
 use crate::report::escape;
-use crate::verdict::story::Told;
+use crate::verdict::story::ToldRun;
 use crate::verdict::timeline::{Lane, Window};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::time::Duration;
@@ -129,7 +129,7 @@ fn bar(class: &str, from: u64, to: u64, (y, height): (usize, usize), title: &str
 }
 
 /// Who, from when to when, status, token: what the table says, too.
-fn title(run: &Told, lane: &Lane) -> String {
+fn title(run: &ToldRun, lane: &Lane) -> String {
     let [who, begun, end, length, status, away, token] = fields(run, lane);
     format!(
         "{}: {who}, from {begun}, {end}, {length}, {status}, {away}, token {token}",
@@ -137,7 +137,7 @@ fn title(run: &Told, lane: &Lane) -> String {
     )
 }
 
-fn fields(run: &Told, lane: &Lane) -> [String; 7] {
+fn fields(run: &ToldRun, lane: &Lane) -> [String; 7] {
     let comm =
         run.comm.as_deref().map_or_else(String::new, |comm| format!(" ({})", escape(comm.as_bytes(), 40)));
     let lives = run.over_by().is_none() && lane.live.contains(&run.token);
