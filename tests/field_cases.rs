@@ -190,7 +190,10 @@ fn b18_b19_another_boot_is_dead_and_a_missing_one_is_unknown() {
     tool.precheck(&["sync"]).expect(0).silent();
     tool.edit_record("sync", |record| {
         record["host"]["boot_id"] = boot;
-        record["last_tick"] = json!({"utc": "2026-01-01T00:00:00Z", "boottime_us": now, "monotonic_us": 1});
+        record["last_tick"] = json!({
+            "utc": "2026-01-01T00:00:00Z", "boottime_us": now, "monotonic_us": 1,
+            "time_ns": record["host"]["time_ns"],
+        });
     });
     tool.lock(&["run", "sync", "true"]).expect(0).silent();
 }

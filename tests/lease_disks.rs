@@ -13,7 +13,7 @@ use std::process::Command;
 const NOBODY: &str = "65534";
 
 fn is_root() -> bool {
-    let root = nix::unistd::geteuid().is_root();
+    let root = rustix::process::geteuid().is_root();
     if !root {
         assert!(std::env::var_os("CI").is_none(), "these tests need root");
         println!("skipped: not root");

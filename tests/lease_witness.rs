@@ -367,7 +367,7 @@ fn g23_a_resident_in_another_pid_namespace_is_named_truly_and_waited_for() {
     let waiter = start(&scene, &["run", "-w", "50s", "journal.db", "echo", "mine"]);
     lease_kit::until_it_blocks(waiter.id());
     // A user who cannot look into it names nobody, and least of all process 1 of this machine.
-    if nix::unistd::geteuid().is_root() {
+    if rustix::process::geteuid().is_root() {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(scene.lock(), fs::Permissions::from_mode(0o644)).expect("mode");
         fs::set_permissions(scene.store.parent().expect("dir"), fs::Permissions::from_mode(0o755))

@@ -204,6 +204,8 @@ fn a_dead_owner_whose_pulse_cannot_be_asked_is_unknown() {
     tool.leave_dead("sync");
     std::fs::remove_file(tool.file("sync.pulse")).expect("rm");
     symlink("/etc/passwd", tool.file("sync.pulse")).expect("link");
+    // A record that does not say on which file it was taken: nobody can be looked for.
+    tool.edit_record("sync", |record| record["pulse"] = Value::Null);
     tool.lock(&["run", "--owner-only", "sync", "echo", "ran"]).expect(69).one_line().says("pulse");
     tool.precheck(&["sync"]).expect(0).one_line().says("not guarding");
     std::fs::remove_file(tool.file("sync.pulse")).expect("rm");

@@ -43,6 +43,7 @@ fn stuck_is_reported_and_frees_nothing() {
     tool.edit_record("sync", |record| {
         record["last_tick"] = serde_json::json!({
             "utc": "2026-01-01T00:00:00Z", "boottime_us": 1, "monotonic_us": 1, "every_s": 1,
+            "time_ns": record["host"]["time_ns"],
         });
     });
     tool.lock(&["status", "sync"]).expect(76).prints("stuck").prints("orion-lock stop --token");

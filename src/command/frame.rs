@@ -3,6 +3,7 @@
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
+use crate::os::mask::Blocked;
 use crate::report::Report;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ pub(crate) fn run<C: clap::Parser>(
     body: impl FnOnce(C, &mut Report) -> Result<Status, Error>,
 ) -> ExitCode {
     let mut report = Report::new(program);
+    // Not even the line about a bad option may be our death.
+    let blocked = Blocked::file_size();
     let arguments = match cli::parse::<C>(program, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(ParseEnd::Show(text)) => return shown(&report, &text),
@@ -26,8 +29,10 @@ pub(crate) fn run<C: clap::Parser>(
         }
     };
     silence_panics();
+    drop(blocked);
     let outcome = catch_unwind(AssertUnwindSafe(|| body(arguments, &mut report)));
     let outcome = outcome.unwrap_or_else(|payload| Err(bug(payload.as_ref())));
+    let _blocked = Blocked::file_size();
     outcome
         .unwrap_or_else(|error| {
             let exit = Exit::from(error.kind());

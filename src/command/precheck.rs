@@ -50,6 +50,8 @@ struct PrecheckAnswer {
 /// Entry of the program.
 pub fn main() -> ExitCode {
     silence_panics();
+    // Whatever we write, a limit on file sizes is an error and not our death; threads inherit the mask.
+    let _file_size = Blocked::file_size();
     let status = catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|payload| {
         not_guarding(&Report::new(PROGRAM), &bug(payload.as_ref()));
         Exit::Ok.into()
@@ -87,8 +89,8 @@ fn guarded() -> Status {
         }
         check(&report, &args, answer)
     });
-    if reaps && !matches!(outcome, FailOpenOutcome::Done(_)) {
-        // What the reaper called must not outlive us with the pipes of our caller.
+    if !matches!(outcome, FailOpenOutcome::Done(_)) {
+        // What was called (by the reaper, for the user database) must not outlive us with the pipes of our caller.
         call::abandon();
     }
     let failed = |error: &Error| {
@@ -159,7 +161,6 @@ fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Pre
 /// Judges every valid name first; what is wrong with the others is said after that
 /// and never hides a skip.
 fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> PrecheckAnswer {
-    let _file_size = Blocked::file_size();
     let mut objects = Vec::new();
     // A name typed twice is judged, and counted, once.
     let first = |(at, name): &(usize, &OsString)| !args.names[..*at].contains(name);
@@ -173,7 +174,7 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
                 match judged.state() {
                     State::Live(holder) => {
                         answer.skip = true;
-                        let stopped = tell::is_stopped(&judged, *holder);
+                        let stopped = tell::is_stopped(&store, &judged, *holder);
                         let line = tell::held(&store, name, &judged, *holder, stopped);
                         let line = if args.observe { format!("would skip: {line}") } else { line };
                         if stopped {

@@ -7,9 +7,10 @@ use crate::exit::Exit;
 use crate::model::duration;
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
+use crate::model::observation::Found;
 use crate::model::record::Record;
 use crate::model::time::WallTime;
-use crate::os::{clock, proc, tree};
+use crate::os::{clock, host, proc, tree};
 use crate::report::escape;
 use crate::verdict::liveness::{Doubt, State, Through};
 use serde_json::{Value, json};
@@ -20,6 +21,38 @@ const SHOWN: usize = 120;
 /// A process as people call it: `pid 812 (pi, uid 1000)`.
 pub(crate) fn process(owner: &ProcessIdentity) -> String {
     format!("pid {} ({}, uid {})", owner.pid, escape(owner.comm.as_bytes(), SHOWN), owner.uid)
+}
+
+/// The owner of a record as people call it. Its number is shown as one of ours only where it is: seen from
+/// another pid namespace it is the number that it has here, or said to be one of elsewhere.
+pub(crate) fn owner(store: &Records, record: &Record, owner: &ProcessIdentity) -> String {
+    if store.numbers_are_ours(record) {
+        return process(owner);
+    }
+    let (comm, uid) = (escape(owner.comm.as_bytes(), SHOWN), owner.uid);
+    match store.number_here(record, owner) {
+        Some(here) => format!("pid {here} ({comm}, uid {uid}; pid {} in its container)", owner.pid),
+        None => format!("{} ({comm}, uid {uid})", number(store, record, owner)),
+    }
+}
+
+/// `pid 812`, or `pid 2 of another container`: for a sentence that says nothing else of it.
+pub(crate) fn number(store: &Records, record: &Record, owner: &ProcessIdentity) -> String {
+    let pid = owner.pid;
+    match (store.numbers_are_ours(record), store.is_of_this_boot(record)) {
+        (true, _) => format!("pid {pid}"),
+        (false, true) => format!("pid {pid} of another container"),
+        (false, false) => format!("pid {pid} of another machine or boot"),
+    }
+}
+
+/// The first owner, who stands for all of them.
+pub(crate) fn first(
+    store: &Records,
+    record: &Record,
+    shown: impl Fn(&Records, &Record, &ProcessIdentity) -> String,
+) -> String {
+    record.owners.first().map_or_else(|| "nobody".into(), |owner| shown(store, record, owner))
 }
 
 /// ` since 2026-11-29 09:12:04 CET, 14m`, or that the clock moved.
@@ -47,34 +80,54 @@ pub(crate) fn held(
     holder: Through,
     stopped: bool,
 ) -> String {
+    let carriers = || {
+        let pids = store.carriers(name, judged).pids;
+        (!pids.is_empty()).then(|| some(&pids, 3, |pid| seen_now(*pid)))
+    };
     let Some(record) = judged.record() else {
-        let who = carrier(store, name, None);
+        let who = carriers().unwrap_or_else(|| "a process that cannot be seen from here".into());
+        if matches!(judged.found, Found::Nothing) {
+            let token = judged.token.map_or_else(|| "unknown".to_owned(), |token| token.to_string());
+            return format!(
+                "{name} is held: its record was removed, but {who} carries the pulse of its run; token {token}"
+            );
+        }
         return format!("{name}: its record is corrupt, but {who} still holds the lock; token unknown");
     };
     let who = match holder {
         Through::Owner(place) => {
-            let owner = record.owners.get(place).or(record.owners.first());
-            let waits = record.supervisor().filter(|it| owner.is_some_and(|owner| owner.pid == it.pid));
+            let this = record.owners.get(place).or(record.owners.first());
+            // Before its command is named beside it, a supervisor has only begun.
+            let waits = record
+                .supervisor()
+                .filter(|it| record.owners.len() > 1 && this.is_some_and(|this| this.pid == it.pid));
+            let below =
+                waits.and_then(|it| store.number_here(record, it)).map_or_else(String::new, left_below);
             format!(
-                "is held by {}{}{}",
-                owner.map_or_else(|| "nobody".into(), process),
-                waits.map_or_else(String::new, |it| left_below(it.pid)),
+                "is held by {}{below}{}",
+                this.map_or_else(|| "nobody".into(), |this| owner(store, record, this)),
                 if stopped { ", which is stopped (state T)," } else { "" }
             )
         }
         Through::Descendant => {
-            let owner = record.owners.first().map_or(0, |owner| owner.pid);
+            let who = carriers().unwrap_or_else(|| "a process that cannot be seen from here".into());
+            let ended = first(store, record, number);
             format!(
-                "is held: owner {owner} ended; {}, started by it, holds the lock",
-                carrier(store, name, Some(record.token))
+                "is held: owner {} ended; {who}, started by it, holds the lock",
+                ended.trim_start_matches("pid ")
             )
         }
+        Through::Carrier => format!(
+            "is held: whether {} still runs cannot be seen from here; something of its run does{}",
+            first(store, record, number),
+            carriers().map_or_else(String::new, |who| format!(": {who}"))
+        ),
     };
     let note = record
         .note
         .as_ref()
         .map_or_else(String::new, |note| format!("; note: {}", escape(note.as_bytes(), SHOWN)));
-    let stuck = record.overdue(clock::monotonic_us()).map_or_else(String::new, |silent| {
+    let stuck = record.overdue(host::awake_time).map_or_else(String::new, |silent| {
         format!("; stuck: promised to tick and has been silent for {}", duration::show(silent))
     });
     format!("{name} {who}{}{stuck}; token {}{note}", since(record), record.token)
@@ -93,19 +146,10 @@ fn left_below(supervisor: u32) -> String {
 }
 
 /// Is the holder stopped? Said also under `-q`.
-pub(crate) fn is_stopped(judged: &Judged, holder: Through) -> bool {
-    let Through::Owner(place) = holder else { return false };
-    let owner = judged.record().and_then(|record| record.owners.get(place));
-    owner.and_then(|owner| proc::stat(owner.pid).ok()).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
-}
-
-/// Who carries the pulse: `913 (node)`.
-fn carrier(store: &Records, name: &LockName, token: Option<u64>) -> String {
-    let carriers = store.carriers(name, token).pids;
-    if carriers.is_empty() {
-        return "a process that cannot be seen from here".to_owned();
-    }
-    some(&carriers, 3, |pid| seen_now(*pid))
+pub(crate) fn is_stopped(store: &Records, judged: &Judged, holder: Through) -> bool {
+    let (Through::Owner(place), Some(record)) = (holder, judged.record()) else { return false };
+    let here = record.owners.get(place).and_then(|owner| store.number_here(record, owner));
+    here.and_then(|pid| proc::stat(pid).ok()).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
 }
 
 /// `913 (node)`, for a process that was seen.
@@ -131,7 +175,7 @@ pub(crate) fn some<T>(all: &[T], at_most: usize, one: impl Fn(&T) -> String) -> 
 pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Error {
     match judged.state() {
         State::Live(holder) => {
-            let stopped = is_stopped(judged, *holder);
+            let stopped = is_stopped(store, judged, *holder);
             Error::new(Kind::Held, held(store, name, judged, *holder, stopped))
         }
         State::Unknown(doubt) => {
@@ -143,13 +187,13 @@ pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Erro
                     if odd { "move it away if it is not wanted" } else { "try again when that is over" };
                 return Error::new(Kind::CannotTell, line).hint(hint);
             };
-            let owner = record.owners.first().map_or(0, |owner| owner.pid);
+            let owner = first(store, record, number);
             let by_hand = format!("if it does not: orion-lock break --token {} {name}", record.token);
             let refused = matches!(doubt, Doubt::Refused(_));
             Error::new(
                 Kind::UnknownOwner,
                 format!(
-                    "{name}: cannot tell whether pid {owner} still runs ({}, {})",
+                    "{name}: cannot tell whether {owner} still runs ({}, {})",
                     doubt.reason(),
                     age(record)
                 ),
@@ -227,6 +271,8 @@ pub(crate) fn object(store: &Records, name: &LockName, judged: &Judged) -> Value
         object["since"] = json!(record.acquired_at);
         object["since_s"] = json!(record.since().map(WallTime::seconds));
         object["owners"] = json!(record.owners);
+        // Numbers of another pid namespace or boot are somebody else's here.
+        object["pids_are_of_here"] = json!(store.numbers_are_ours(record));
         object["hostname"] = json!(record.host.hostname);
         object["via"] = json!(record.via());
         if let Some(note) = &record.note {
@@ -244,9 +290,10 @@ pub(crate) fn object(store: &Records, name: &LockName, judged: &Judged) -> Value
         if let State::Live(holder) = judged.state() {
             let pids = match holder {
                 Through::Owner(place) => {
-                    record.owners.get(*place).map(|owner| vec![owner.pid]).unwrap_or_default()
+                    let owner = record.owners.get(*place);
+                    owner.and_then(|owner| store.number_here(record, owner)).into_iter().collect()
                 }
-                Through::Descendant => store.carriers(name, Some(record.token)).pids,
+                Through::Descendant | Through::Carrier => store.carriers(name, judged).pids,
             };
             let holders: Vec<Value> = pids
                 .iter()
@@ -263,8 +310,11 @@ pub(crate) fn object(store: &Records, name: &LockName, judged: &Judged) -> Value
                     holder
                 })
                 .collect();
-            object["held_through"] =
-                json!(if matches!(holder, Through::Owner(_)) { "owner" } else { "descendant" });
+            object["held_through"] = json!(match holder {
+                Through::Owner(_) => "owner",
+                Through::Descendant => "descendant",
+                Through::Carrier => "carrier",
+            });
             object["holders"] = json!(holders);
         }
     }
@@ -276,7 +326,7 @@ pub(crate) fn exit_of(judged: &Judged) -> Exit {
     match judged.state() {
         State::Free | State::Dead | State::Corrupt(_) => Exit::Ok,
         State::Live(_) => {
-            let overdue = judged.record().and_then(|record| record.overdue(clock::monotonic_us()));
+            let overdue = judged.record().and_then(|record| record.overdue(host::awake_time));
             if overdue.is_some() { Exit::Stuck } else { Exit::Skip }
         }
         State::Unknown(_) => Exit::Unavailable,

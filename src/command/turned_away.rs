@@ -2,6 +2,7 @@
 
 use super::local_time;
 use super::records::{Judged, Records, event_of};
+use super::tell;
 use crate::model::event::{Event, is_milestone};
 use crate::model::name::LockName;
 use crate::model::record::Record;
@@ -28,14 +29,17 @@ pub(crate) fn count(
     if is_milestone(turned.in_a_row) {
         let since = WallTime::parse(&turned.since)
             .map_or_else(|| escape(turned.since.as_bytes(), 40), local_time::show);
-        report.warn(&again(name, judged, turned.in_a_row, &since));
+        report.warn(&again(store, name, judged, turned.in_a_row, &since));
     }
 }
 
-fn again(name: &LockName, judged: &Judged, times: u64, since: &str) -> String {
-    let who = judged.record().and_then(|record| record.owners.first()).map_or_else(
+fn again(store: &Records, name: &LockName, judged: &Judged, times: u64, since: &str) -> String {
+    let who = judged.record().and_then(|record| Some((record, record.owners.first()?))).map_or_else(
         || "by the same run".to_owned(),
-        |owner| format!("by the same run (pid {}, {})", owner.pid, escape(owner.comm.as_bytes(), 60)),
+        |(record, owner)| {
+            let number = tell::number(store, record, owner);
+            format!("by the same run ({number}, {})", escape(owner.comm.as_bytes(), 60))
+        },
     );
     let advice = match (judged.state(), judged.record()) {
         (State::Live(Through::Descendant), Some(record)) => orphan_advice(name, record),

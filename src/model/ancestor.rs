@@ -1,5 +1,7 @@
 //! The callers of a process, as candidates for owning a lock.
 
+use crate::model::shell::{Grammar, ShellCall};
+
 /// One process on the way up from the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ancestor {
@@ -15,11 +17,45 @@ pub(crate) struct Ancestor {
 }
 
 /// Programs that run a script named by their first plain argument.
-const INTERPRETERS: [&str; 16] = [
-    "sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "python", "python3", "node", "perl", "ruby",
-    "deno", "bun", "php", "tclsh",
+const INTERPRETERS: [&str; 8] = ["python", "node", "perl", "ruby", "deno", "bun", "php", "tclsh"];
+
+/// Programs that run another one and end with it: they never outlast the call, so none is an owner by its name.
+const WRAPPERS: [&str; 34] = [
+    "sudo",
+    "doas",
+    "su",
+    "runuser",
+    "pkexec",
+    "env",
+    "timeout",
+    "nice",
+    "ionice",
+    "chrt",
+    "taskset",
+    "setpriv",
+    "setsid",
+    "nohup",
+    "stdbuf",
+    "time",
+    "unshare",
+    "nsenter",
+    "chroot",
+    "flock",
+    "xargs",
+    "strace",
+    "ltrace",
+    "script",
+    "unbuffer",
+    "systemd-run",
+    "systemd-inhibit",
+    "cgexec",
+    "prlimit",
+    "numactl",
+    "fakeroot",
+    "faketime",
+    "dbus-run-session",
+    "catchsegv",
 ];
-const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"];
 
 impl Ancestor {
     /// The file name of its first argument.
@@ -29,14 +65,36 @@ impl Ancestor {
         Some(name.trim_start_matches('-').to_owned())
     }
 
+    /// How it was started, if it is a shell: by the name it was called by, or by its executable's.
+    fn shell(&self) -> Option<ShellCall<'_>> {
+        let arguments = self.args.get(1..).unwrap_or_default();
+        let program = self.program();
+        match program.as_deref() {
+            // One file for many programs: the first argument says which.
+            Some("busybox" | "toybox") => {
+                let applet = std::str::from_utf8(arguments.first()?).ok()?;
+                Grammar::of(applet).map(|grammar| grammar.read(&arguments[1..]))
+            }
+            name => {
+                let grammar = name.and_then(Grammar::of).or_else(|| Grammar::of(self.exe.as_deref()?))?;
+                Some(grammar.read(arguments))
+            }
+        }
+    }
+
     /// The script it runs, if it is an interpreter.
     fn script(&self) -> Option<String> {
-        let program = self.program()?;
-        let stem = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        if !INTERPRETERS.contains(&program.as_str()) && !INTERPRETERS.contains(&stem) {
-            return None;
-        }
-        let script = self.args.iter().skip(1).find(|arg| !arg.starts_with(b"-"))?;
+        let script: &[u8] = match self.shell() {
+            Some(call) => call.script?,
+            None => {
+                let program = self.program()?;
+                let stem = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+                if !INTERPRETERS.contains(&program.as_str()) && !INTERPRETERS.contains(&stem) {
+                    return None;
+                }
+                self.args.iter().skip(1).find(|arg| !arg.starts_with(b"-"))?
+            }
+        };
         Some(String::from_utf8_lossy(script.rsplit(|byte| *byte == b'/').next()?).into_owned())
     }
 
@@ -50,11 +108,13 @@ impl Ancestor {
 
     /// A shell started for one command (`sh -c …`): gone when that returns.
     pub(crate) fn is_one_shot(&self) -> bool {
-        let Some(program) = self.program() else { return false };
-        let options =
-            self.args.iter().skip(1).take_while(|arg| arg.starts_with(b"-") || arg.starts_with(b"+"));
-        SHELLS.contains(&program.as_str())
-            && options.into_iter().any(|arg| !arg.starts_with(b"--") && arg.contains(&b'c'))
+        self.shell().is_some_and(|call| call.one_shot)
+    }
+
+    /// A program that runs another one and ends with it (`sudo`, `timeout`).
+    pub(crate) fn is_wrapper(&self) -> bool {
+        let names = [Some(self.comm.clone()), self.exe.clone(), self.program()];
+        names.into_iter().flatten().any(|name| WRAPPERS.contains(&name.as_str()))
     }
 
     /// A daemon that many sessions share: no terminal, started by a manager.
@@ -64,8 +124,7 @@ impl Ancestor {
 
     /// For messages: `claude (pid 812)`.
     pub(crate) fn show(&self) -> String {
-        let name = self.script().filter(|_| !self.is_one_shot()).unwrap_or_else(|| self.comm.clone());
-        format!("{name} (pid {})", self.pid)
+        format!("{} (pid {})", self.handle(), self.pid)
     }
 
     /// What a person would type to mean it.

@@ -32,11 +32,20 @@ pub(crate) struct Event {
     /// The holder's pid (for a refusal: who it was refused by).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pid: Option<u32>,
+    /// The pid namespace that the number is of; absent: the initial one, or an older version wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pid_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) comm: Option<String>,
-    /// Seconds held, where the end was seen.
+    /// Seconds held, where somebody stood by at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held_s: Option<u64>,
+    /// Where nobody stood by: held for at least so many seconds, which a tick proves …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) held_at_least_s: Option<u64>,
+    /// … and at most for so many, after which it was found to have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) held_at_most_s: Option<u64>,
     /// Exit status, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<u8>,
@@ -62,8 +71,11 @@ impl Event {
             name: name.into(),
             token: None,
             pid: None,
+            pid_ns: None,
             comm: None,
             held_s: None,
+            held_at_least_s: None,
+            held_at_most_s: None,
             status: None,
             count: None,
             last: None,

@@ -7,6 +7,9 @@ pub(crate) const INITIAL_PID_NS: u64 = 4_026_531_836;
 /// Inode of the initial time namespace (`PROC_TIME_INIT_INO`).
 pub(crate) const INITIAL_TIME_NS: u64 = 4_026_531_834;
 
+/// Inode of the initial user namespace (`PROC_USER_INIT_INO`).
+pub(crate) const INITIAL_USER_NS: u64 = 4_026_531_837;
+
 /// The host part of a record, and the same facts about ourselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostIdentity {

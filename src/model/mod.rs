@@ -1,5 +1,6 @@
 //! Plain data: what the tools speak about. No system calls, no decisions.
 
+pub(crate) mod account;
 pub(crate) mod address;
 pub(crate) mod agent_profile;
 pub(crate) mod ancestor;
@@ -20,6 +21,7 @@ pub(crate) mod observation;
 pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod secret_text;
+pub(crate) mod shell;
 pub(crate) mod stage;
 pub(crate) mod stamp;
 pub(crate) mod terminal;

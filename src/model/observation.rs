@@ -18,7 +18,7 @@ pub(crate) struct Here {
     pub(crate) network: bool,
     /// The directory is marked as used by one container at a time.
     pub(crate) private: bool,
-    /// `/proc` shows every process: euid 0, or no `hidepid`.
+    /// `/proc` shows every process: nothing is hidden on that mount, or we may see through it.
     pub(crate) sees_everybody: bool,
     /// Our pidfds carry inodes that tell processes apart.
     pub(crate) pidfs: bool,
@@ -110,10 +110,12 @@ pub(crate) enum SearchFacts {
 /// The read lock on the token's byte of the pulse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PulseFacts {
-    /// Nobody asked, so it says nothing.
+    /// Not asked, because nothing depends on it.
     NotAsked,
     Held,
     Free,
     /// The file cannot be asked.
     Unclear,
+    /// The file was removed, and not everybody who may carry it could be looked at.
+    Lost,
 }

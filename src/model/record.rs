@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) const SCHEMA: u64 = 1;
 /// A record above this many bytes is not ours.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
+/// The longest note, bytes: written six times as long (`\u0001`), it leaves a record far below [`MAX_BYTES`].
+pub(crate) const NOTE_MAX: usize = 4 * 1024;
 /// `kind` of a lock's record.
 pub(crate) const LOCK: &str = "lock";
 /// `kind` of a ticket claim's record.
@@ -41,6 +43,9 @@ pub(crate) struct Record {
     pub(crate) host: HostIdentity,
     /// RFC 3339, UTC; shown only.
     pub(crate) acquired_at: String,
+    /// Where its pulse was taken; absent: none was, or an older version wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pulse: Option<PulseFile>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_tick: Option<LastTick>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,6 +57,13 @@ pub(crate) struct Record {
     pub(crate) attrs: Map<String, Value>,
 }
 
+/// The file that a pulse was taken on, whatever stands at its name by now (stat(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PulseFile {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+}
+
 /// "Work passed here, and will again within `every_s`".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LastTick {
@@ -61,15 +73,21 @@ pub(crate) struct LastTick {
     pub(crate) boottime_us: u64,
     /// CLOCK_MONOTONIC, microseconds: awake time, for "stuck".
     pub(crate) monotonic_us: u64,
+    /// Inode of the time namespace both were read in: not always the owner's. Absent: the kernel has none,
+    /// or an older version wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) time_ns: Option<u64>,
     /// The promise in seconds; absent: none was made, never stuck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) every_s: Option<u64>,
 }
 
 impl Record {
-    /// The newest CLOCK_BOOTTIME it proves, microseconds.
-    pub(crate) fn boottime_us(&self) -> u64 {
-        self.host.boottime_us.max(self.last_tick.as_ref().map_or(0, |tick| tick.boottime_us))
+    /// What CLOCK_BOOTTIME was when it was written and ticked, microseconds, each with the inode of the time
+    /// namespace it was read in.
+    pub(crate) fn boot_stamps(&self) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        let tick = self.last_tick.iter().map(|tick| (tick.boottime_us, tick.time_ns));
+        std::iter::once((self.host.boottime_us, self.host.time_ns)).chain(tick)
     }
 
     /// When it was acquired, if that can be read.
@@ -89,12 +107,23 @@ impl Record {
     }
 
     /// How far the holder is behind its promise: `Some` only when it has ticked with one and
-    /// more awake time than promised has passed. Silence without a promise is never stuck.
-    pub(crate) fn overdue(&self, monotonic_us: u64) -> Option<Duration> {
+    /// more awake time than promised has passed. Silence without a promise is never stuck, and
+    /// clocks of two time namespaces are not compared.
+    pub(crate) fn overdue(&self, now: impl FnOnce() -> AwakeTime) -> Option<Duration> {
         let tick = self.last_tick.as_ref()?;
-        let silent = Duration::from_micros(monotonic_us.checked_sub(tick.monotonic_us)?);
-        (silent > Duration::from_secs(tick.every_s?)).then_some(silent)
+        let promised = Duration::from_secs(tick.every_s?);
+        let now = now();
+        let silent = Duration::from_micros(now.monotonic_us.checked_sub(tick.monotonic_us)?);
+        (tick.time_ns == now.time_ns && silent > promised).then_some(silent)
     }
+}
+
+/// A reading of CLOCK_MONOTONIC and where it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AwakeTime {
+    pub(crate) monotonic_us: u64,
+    /// Inode of the time namespace; `None` where the kernel has none.
+    pub(crate) time_ns: Option<u64>,
 }
 
 /// Why bytes are not a record we may act on.
@@ -164,6 +193,19 @@ impl Stored {
             fields.insert((*key).to_owned(), value.clone());
         }
         line(&Value::Object(fields))
+    }
+}
+
+/// A note as typed.
+///
+/// # Errors
+/// It is too long.
+pub(crate) fn note(text: Option<&str>) -> Result<Option<String>, String> {
+    match text {
+        Some(text) if text.len() > NOTE_MAX => {
+            Err(format!("the note is too long: {} bytes; at most {NOTE_MAX} are kept", text.len()))
+        }
+        other => Ok(other.map(str::to_owned)),
     }
 }
 

@@ -99,14 +99,25 @@ fn pid_1_is_an_owner_only_in_a_container() {
 #[test]
 fn stuck_needs_a_promise_and_more_awake_time_than_promised() {
     let mut record = parse(&sample()).expect("a record").record;
-    assert_eq!(record.overdue(u64::MAX), None, "never ticked");
-    record.last_tick =
-        Some(LastTick { utc: String::new(), boottime_us: 0, monotonic_us: 1_000_000, every_s: None });
-    assert_eq!(record.overdue(u64::MAX), None, "no promise");
+    let at = |monotonic_us, time_ns| move || AwakeTime { monotonic_us, time_ns };
+    let here = Some(crate::model::host::INITIAL_TIME_NS);
+    assert_eq!(record.overdue(at(u64::MAX, here)), None, "never ticked");
+    record.last_tick = Some(LastTick {
+        utc: String::new(),
+        boottime_us: 0,
+        monotonic_us: 1_000_000,
+        time_ns: here,
+        every_s: None,
+    });
+    assert_eq!(record.overdue(at(u64::MAX, here)), None, "no promise");
     record.last_tick.as_mut().expect("a tick").every_s = Some(60);
-    assert_eq!(record.overdue(61_000_000), None, "within the promise");
-    assert_eq!(record.overdue(500_000), None, "a tick ahead of the clock says nothing");
-    assert!(record.overdue(61_000_001).is_some());
+    assert_eq!(record.overdue(at(61_000_000, here)), None, "within the promise");
+    assert_eq!(record.overdue(at(500_000, here)), None, "a tick ahead of the clock says nothing");
+    assert!(record.overdue(at(61_000_001, here)).is_some());
+    assert_eq!(record.overdue(at(u64::MAX, None)), None, "by another clock");
+    assert_eq!(record.overdue(at(u64::MAX, Some(4_026_531_999))), None, "by another clock");
+    record.last_tick.as_mut().expect("a tick").time_ns = None;
+    assert_eq!(record.overdue(at(u64::MAX, here)), None, "by a clock that nobody named");
 }
 
 proptest::proptest! {

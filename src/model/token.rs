@@ -12,7 +12,7 @@ pub(crate) enum GuardToken {
     Empty,
     /// The last token.
     Last(u64),
-    /// Not ours, or out of range; counts as absent and is said.
+    /// Not ours, or nothing could follow it; counts as absent and is said.
     Garbage,
 }
 
@@ -25,7 +25,8 @@ impl GuardToken {
         let digits = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let number = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         match number.and_then(|text| text.parse().ok()) {
-            Some(token) if token <= TOKEN_MAX => Self::Last(token),
+            // Nothing could follow the last one: a guard with it would refuse everybody for ever.
+            Some(token) if token < TOKEN_MAX => Self::Last(token),
             _ => Self::Garbage,
         }
     }
@@ -45,11 +46,10 @@ pub(crate) fn guard_line(token: u64) -> String {
 }
 
 /// The next token: above the guard's, above the record's, and above the milliseconds
-/// since 1970, so that it rises as long as one of the three survives. `None` at the end of the range.
-pub(crate) fn next(guard: GuardToken, record: Option<u64>, now: WallTime) -> Option<u64> {
-    let clock = if now.0 < TOKEN_MAX { now.0 } else { 0 };
-    let last = guard.number().unwrap_or(0).max(record.unwrap_or(0)).max(clock);
-    Some(last + 1).filter(|token| *token <= TOKEN_MAX)
+/// since 1970, so that it rises as long as one of the three survives. What nothing can follow counts as absent.
+pub(crate) fn next(guard: GuardToken, record: Option<u64>, now: WallTime) -> u64 {
+    let known = [guard.number(), record, Some(now.0)];
+    known.into_iter().flatten().filter(|token| *token < TOKEN_MAX).max().unwrap_or(0) + 1
 }
 
 #[cfg(test)]
@@ -59,10 +59,30 @@ mod tests {
     #[test]
     fn a_token_rises_while_anything_survives() {
         let now = WallTime(1_000);
-        assert_eq!(next(GuardToken::Empty, None, now), Some(1_001));
-        assert_eq!(next(GuardToken::Last(5_000), Some(7), now), Some(5_001));
-        assert_eq!(next(GuardToken::Garbage, Some(6_000), now), Some(6_001));
-        assert_eq!(next(GuardToken::Last(TOKEN_MAX), None, now), None, "never wraps");
+        assert_eq!(next(GuardToken::Empty, None, now), 1_001);
+        assert_eq!(next(GuardToken::Last(5_000), Some(7), now), 5_001);
+        assert_eq!(next(GuardToken::Garbage, Some(6_000), now), 6_001);
+        assert_eq!(next(GuardToken::Last(TOKEN_MAX - 1), None, now), TOKEN_MAX, "the last one");
+    }
+
+    #[test]
+    fn what_nothing_can_follow_counts_as_absent() {
+        let now = WallTime(1_000);
+        assert_eq!(next(GuardToken::Garbage, Some(TOKEN_MAX), now), 1_001);
+        assert_eq!(next(GuardToken::Last(7), Some(u64::MAX), now), 1_001);
+        assert_eq!(next(GuardToken::Empty, None, WallTime(u64::MAX)), 1);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_token_is_in_range_and_above_what_counts(guard in 0..=u64::MAX, record in 0..=u64::MAX, now in 0..=u64::MAX) {
+            let line = GuardToken::parse(format!("{guard}\n").as_bytes());
+            let token = next(line, Some(record), WallTime(now));
+            proptest::prop_assert!((1..=TOKEN_MAX).contains(&token));
+            for known in [guard, record, now] {
+                proptest::prop_assert!(known >= TOKEN_MAX || token > known);
+            }
+        }
     }
 
     #[test]
@@ -70,9 +90,15 @@ mod tests {
         assert_eq!(GuardToken::parse(guard_line(42).as_bytes()), GuardToken::Last(42));
         assert_eq!(guard_line(42).len(), 21);
         assert_eq!(GuardToken::parse(b""), GuardToken::Empty);
-        for garbage in
-            [&b"x"[..], b"-1\n", b"\0\0\0", b"99999999999999999999\n", b"\n", b"9007199254740991\n"]
-        {
+        for garbage in [
+            &b"x"[..],
+            b"-1\n",
+            b"\0\0\0",
+            b"99999999999999999999\n",
+            b"\n",
+            b"9007199254740991\n",
+            b"9007199254740990\n",
+        ] {
             assert_eq!(GuardToken::parse(garbage), GuardToken::Garbage, "{garbage:?}");
         }
     }

@@ -87,21 +87,31 @@ impl Dir {
     /// # Errors
     /// EACCES, EMFILE and the like; a missing or irregular file is a value.
     pub(crate) fn open_file(&self, name: &str, access: OFlags) -> io::Result<Opened> {
+        Ok(self.open_and_stat(name, access)?.0)
+    }
+
+    /// As [`Dir::open_file`], with what was seen of the file on the way.
+    ///
+    /// # Errors
+    /// As [`Dir::open_file`].
+    pub(crate) fn open_and_stat(&self, name: &str, access: OFlags) -> io::Result<(Opened, Option<Stat>)> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = match openat(&self.fd, name, flags, Mode::empty()) {
             Ok(fd) => fd,
-            Err(rustix::io::Errno::NOENT) => return Ok(Opened::Missing),
-            Err(rustix::io::Errno::LOOP) => return Ok(Opened::NotAFile("a symbolic link")),
-            Err(rustix::io::Errno::ISDIR) => return Ok(Opened::NotAFile("a directory")),
-            Err(rustix::io::Errno::NXIO) => return Ok(Opened::NotAFile("a FIFO or socket")),
+            Err(rustix::io::Errno::NOENT) => return Ok((Opened::Missing, None)),
+            Err(rustix::io::Errno::LOOP) => return Ok((Opened::NotAFile("a symbolic link"), None)),
+            Err(rustix::io::Errno::ISDIR) => return Ok((Opened::NotAFile("a directory"), None)),
+            Err(rustix::io::Errno::NXIO) => return Ok((Opened::NotAFile("a FIFO or socket"), None)),
             Err(error) => return Err(error.into()),
         };
-        Ok(match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
+        let stat = fstat(&fd)?;
+        let opened = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Opened::File(File::from(fd)),
             FileType::Directory => Opened::NotAFile("a directory"),
             FileType::Fifo => Opened::NotAFile("a FIFO or socket"),
             _ => Opened::NotAFile("not a regular file"),
-        })
+        };
+        Ok((opened, Some(stat)))
     }
 
     /// Creates a file that must not exist yet, with exactly our mode whatever the umask is.

@@ -7,10 +7,12 @@
 //! the lock.
 
 use crate::os::proc;
-use rustix::fs::{Stat, fstat, stat};
+use rustix::fs::{fstat, stat};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
 /// One `lock:` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,23 +60,76 @@ pub(crate) struct LockHolders {
     pub(crate) blind: bool,
 }
 
+/// Which open file is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OpenFile<'a> {
+    Inode {
+        dev: u64,
+        ino: u64,
+    },
+    /// One that was called so, in whatever directory, and has no name any more.
+    Unlinked(&'a str),
+}
+
+impl OpenFile<'_> {
+    fn of(file: impl AsFd) -> io::Result<Self> {
+        let stat = fstat(file)?;
+        Ok(Self::Inode { dev: stat.st_dev, ino: stat.st_ino })
+    }
+
+    /// Is the descriptor `name` of the process this file?
+    fn is(self, pid: u32, name: &OsStr) -> io::Result<bool> {
+        let link = proc::path(pid, "fd").join(name);
+        let stat = stat(&link)?;
+        match self {
+            Self::Inode { dev, ino } => Ok(stat.st_dev == dev && stat.st_ino == ino),
+            Self::Unlinked(called) => {
+                let target = fs::read_link(&link)?;
+                let target = target.as_os_str().as_bytes().strip_suffix(b" (deleted)");
+                let last = target.and_then(|path| path.rsplit(|byte| *byte == b'/').next());
+                Ok(stat.st_nlink == 0 && last == Some(called.as_bytes()))
+            }
+        }
+    }
+}
+
 /// Which processes have a lock on `file` that `matches`. Looks at every process.
 ///
 /// # Errors
 /// `/proc` cannot be listed, or `file` cannot be examined.
 pub(crate) fn holders(file: impl AsFd, matches: impl Fn(&LockLine) -> bool) -> io::Result<LockHolders> {
-    let wanted = fstat(file)?;
+    search(OpenFile::of(file)?, None, matches)
+}
+
+/// As [`holders`]. Whoever began before `since` (clock ticks since boot) is known to have nothing, so
+/// that it need not be looked into.
+///
+/// # Errors
+/// `/proc` cannot be listed.
+pub(crate) fn search(
+    file: OpenFile<'_>,
+    since: Option<u64>,
+    matches: impl Fn(&LockLine) -> bool,
+) -> io::Result<LockHolders> {
     let mut found = LockHolders { pids: Vec::new(), blind: !proc::is_ours() };
     for pid in proc::pids()? {
-        match has_lock_on(pid, &wanted, &matches) {
+        match has_lock_on(pid, file, &matches) {
             Ok(true) => found.pids.push(pid),
             Ok(false) => {}
             Err(error) if proc::is_gone(&error) => {}
-            Err(_) => found.blind = true,
+            Err(_) => found.blind |= !has_no_files_of(pid, since),
         }
     }
     found.pids.sort_unstable();
     Ok(found)
+}
+
+/// Can a process that may not be looked into have nothing that somebody handed down since then?
+fn has_no_files_of(pid: u32, since: Option<u64>) -> bool {
+    match proc::stat(pid) {
+        Ok(stat) => stat.kernel || since.is_some_and(|since| stat.start_ticks < since),
+        Err(error) => proc::is_gone(&error),
+    }
 }
 
 /// Has this process a lock on `file` that `matches`?
@@ -82,10 +137,18 @@ pub(crate) fn holders(file: impl AsFd, matches: impl Fn(&LockLine) -> bool) -> i
 /// # Errors
 /// EACCES when it is somebody else's, ENOENT or ESRCH when it is gone.
 pub(crate) fn holds(pid: u32, file: impl AsFd, matches: impl Fn(&LockLine) -> bool) -> io::Result<bool> {
-    has_lock_on(pid, &fstat(file)?, &matches)
+    has_lock_on(pid, OpenFile::of(file)?, &matches)
 }
 
-fn has_lock_on(pid: u32, wanted: &Stat, matches: &impl Fn(&LockLine) -> bool) -> io::Result<bool> {
+/// As [`holds`], for a file that need not be there any more.
+///
+/// # Errors
+/// As [`holds`].
+pub(crate) fn has_lock_on(
+    pid: u32,
+    file: OpenFile<'_>,
+    matches: &impl Fn(&LockLine) -> bool,
+) -> io::Result<bool> {
     for entry in fs::read_dir(proc::path(pid, "fdinfo"))? {
         let name = entry?.file_name();
         let text = match proc::read_file(proc::path(pid, "fdinfo").join(&name)) {
@@ -98,11 +161,11 @@ fn has_lock_on(pid: u32, wanted: &Stat, matches: &impl Fn(&LockLine) -> bool) ->
             continue;
         }
         // Only now a look at the file itself, which may sit on a server that does not answer.
-        match stat(proc::path(pid, "fd").join(&name)) {
-            Ok(found) if found.st_dev == wanted.st_dev && found.st_ino == wanted.st_ino => return Ok(true),
-            Ok(_) => {}
-            Err(error) if proc::is_gone(&error.into()) => {}
-            Err(error) => return Err(error.into()),
+        match file.is(pid, &name) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) if proc::is_gone(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(false)
@@ -164,7 +227,28 @@ mod tests {
         assert!(holds(me, &file, exclusive_flock).expect("look"));
         assert!(!holds(me, &other, exclusive_flock).expect("look"), "another file");
         assert_eq!(holders(&file, exclusive_flock).expect("search").pids, [me]);
+        let key = OpenFile::of(&file).expect("stat");
+        let flocked = |key| search(key, None, exclusive_flock).expect("search").pids;
+        assert_eq!(flocked(key), [me]);
+        let OpenFile::Inode { dev, ino } = key else { panic!("by inode") };
+        assert!(flocked(OpenFile::Inode { dev: dev + 1, ino }).is_empty(), "the device is compared");
+        assert!(flocked(OpenFile::Inode { dev, ino: ino + 1 }).is_empty(), "the inode is compared");
         let reopened = fs::File::open(file.path()).expect("open");
         assert!(holds(me, &reopened, exclusive_flock).expect("look"), "told by device and inode");
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_found_by_the_name_it_had() {
+        let temp = tempfile::tempdir().expect("dir");
+        let path = temp.path().join("own.test.pulse");
+        let file = fs::File::create(&path).expect("file");
+        assert!(try_lock(&file, Mode::Exclusive).expect("lock"));
+        let found = |called| search(OpenFile::Unlinked(called), None, exclusive_flock).expect("search").pids;
+        assert!(found("own.test.pulse").is_empty(), "it has its name");
+        fs::remove_file(&path).expect("unlink");
+        assert_eq!(found("own.test.pulse"), [std::process::id()]);
+        assert!(found("test.pulse").is_empty() && found("own.test.puls").is_empty());
+        drop(file);
+        assert!(found("own.test.pulse").is_empty());
     }
 }

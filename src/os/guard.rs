@@ -92,11 +92,13 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// The last token of a name, without taking its guard. `None`: there is no guard, or it cannot be read.
+/// The last token of a name, without taking its guard. `None`: there is no guard; one that cannot be read
+/// says nothing.
 pub(crate) fn peek(dir: &Dir, name: &str) -> Option<GuardToken> {
     match dir.open_file(&format!("{name}.guard"), OFlags::RDONLY) {
-        Ok(Opened::File(file)) => token_in(&file).ok(),
-        _ => None,
+        Ok(Opened::File(file)) => Some(token_in(&file).unwrap_or(GuardToken::Garbage)),
+        Ok(Opened::Missing) => None,
+        Ok(Opened::NotAFile(_)) | Err(_) => Some(GuardToken::Garbage),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Facts about this machine, this boot and the namespaces we are in.
 
-use crate::model::host::{HostIdentity, INITIAL_PID_NS, real_machine_id};
+use crate::model::host::{HostIdentity, INITIAL_PID_NS, INITIAL_USER_NS, real_machine_id};
 use crate::model::identity::ProcessIdentity;
+use crate::model::record::AwakeTime;
 use crate::os::process::PidFd;
 use crate::os::{clock, proc};
 use rustix::fs::{fstatfs, stat};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::path::Path;
 
 /// `f_type` of procfs (linux/magic.h).
 const PROC_MAGIC: u64 = 0x9fa0;
@@ -34,13 +36,18 @@ pub(crate) fn observe() -> (HostIdentity, Option<io::Error>) {
 
 /// The value, or absent; an error that may pass is kept.
 fn known<T>(reading: io::Result<Option<T>>, unread: &mut Option<io::Error>) -> Option<T> {
-    use nix::libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM};
     reading.unwrap_or_else(|error| {
-        if matches!(error.raw_os_error(), Some(EAGAIN | EINTR | EIO | EMFILE | ENFILE | ENOMEM)) {
+        if may_pass(&error) {
             *unread = Some(error);
         }
         None
     })
+}
+
+/// Is it an error that says nothing about what was looked for: no descriptor left, no memory, a bad disk?
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    use nix::libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM};
+    matches!(error.raw_os_error(), Some(EAGAIN | EINTR | EIO | EMFILE | ENFILE | ENOMEM))
 }
 
 /// The boot id, only if that file is really procfs: container runtimes mount a file of their own over it.
@@ -81,21 +88,40 @@ fn namespace(kind: &str) -> io::Result<Option<u64>> {
     Ok(Some(stat(format!("/proc/self/ns/{kind}"))?.st_ino))
 }
 
-/// Does `/proc` show the processes of everybody? Root sees all; others only without
-/// `hidepid` in the mount options of `/proc` (proc(5)).
-pub(crate) fn sees_everybody() -> bool {
-    rustix::process::geteuid().is_root()
-        || fs::read("/proc/self/mountinfo").is_ok_and(|text| !hides_processes(&text))
+/// CLOCK_MONOTONIC now, with the namespace that it is read in.
+pub(crate) fn awake_time() -> AwakeTime {
+    AwakeTime { monotonic_us: clock::monotonic_us(), time_ns: namespace("time").ok().flatten() }
 }
 
-/// Does any mount of procfs in the text of a mountinfo file hide processes? An
-/// option we cannot read counts as one that hides.
+/// Does `/proc` show the processes of everybody? Proved, not assumed: no `hidepid` and no `subset` among the
+/// options of the mount that is read (proc(5)), or the right that sees through them. Being uid 0 proves
+/// nothing: root of another user namespace, or of a service without that right, is shown its own only.
+pub(crate) fn sees_everybody() -> bool {
+    fs::read("/proc/self/mountinfo").is_ok_and(|text| !hides_processes(&text)) || traces_everybody()
+}
+
+/// CAP_SYS_PTRACE (capabilities(7)) in effect, and in the user namespace that everybody is below.
+fn traces_everybody() -> bool {
+    const SYS_PTRACE: u32 = 19;
+    let initial = namespace("user").ok().flatten() == Some(INITIAL_USER_NS);
+    let effective = || {
+        let text = proc::read_file("/proc/self/status").ok()?;
+        let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"CapEff:"))?;
+        u64::from_str_radix(std::str::from_utf8(line).ok()?.trim(), 16).ok()
+    };
+    initial && effective().is_some_and(|set| set & (1 << SYS_PTRACE) != 0)
+}
+
+/// Does the procfs that is read at `/proc` hide processes, by the text of a mountinfo file? What cannot be
+/// read, or is not there, hides them.
 pub(crate) fn hides_processes(mountinfo: &[u8]) -> bool {
     use procfs::FromBufRead;
     let Ok(mounts) = procfs::process::MountInfos::from_buf_read(mountinfo) else { return true };
-    mounts.0.iter().filter(|mount| mount.fs_type == "proc").any(|mount| {
-        let hidepid = mount.super_options.get("hidepid");
-        hidepid.is_some_and(|value| !matches!(value.as_deref(), Some("0" | "off")))
+    // The last one there lies on top (proc_pid_mountinfo(5)).
+    let top = mounts.0.iter().rfind(|mount| mount.mount_point == Path::new("/proc"));
+    top.filter(|mount| mount.fs_type == "proc" && mount.root == "/").is_none_or(|mount| {
+        let option = |name: &str| mount.super_options.get(name).map(|value| value.as_deref().unwrap_or(""));
+        option("subset").is_some() || option("hidepid").is_some_and(|value| !matches!(value, "0" | "off"))
     })
 }
 
@@ -107,10 +133,16 @@ pub(crate) fn myself() -> io::Result<ProcessIdentity> {
     if stat.pid != pid {
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     }
+    let pidfs_ino = match PidFd::open(pid) {
+        Ok(fd) => fd.inode(),
+        // An owner without it would be judged by less than it could have been.
+        Err(errno) if may_pass(&errno.into()) => return Err(errno.into()),
+        Err(_) => None,
+    };
     Ok(ProcessIdentity {
         pid,
         start_ticks: stat.start_ticks,
-        pidfs_ino: PidFd::open(pid).ok().and_then(|fd| fd.inode()),
+        pidfs_ino,
         // Started through /proc/self/exe, as our own helpers are, the kernel calls us "exe".
         comm: if stat.comm == "exe" { own_name().unwrap_or(stat.comm) } else { stat.comm },
         uid: rustix::process::geteuid().as_raw(),
@@ -119,7 +151,12 @@ pub(crate) fn myself() -> io::Result<ProcessIdentity> {
 
 /// Are we in a pid namespace other than the initial one? Where the kernel has none, we are not.
 pub(crate) fn in_container() -> bool {
-    namespace("pid").ok().flatten().is_some_and(|inode| inode != INITIAL_PID_NS)
+    container().is_some()
+}
+
+/// The inode of our pid namespace, where that is not the initial one.
+pub(crate) fn container() -> Option<u64> {
+    namespace("pid").ok().flatten().filter(|inode| *inode != INITIAL_PID_NS)
 }
 
 fn own_name() -> Option<String> {
@@ -132,14 +169,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidepid_is_found_in_mountinfo() {
-        let line = |options: &str| format!("22 1 0:20 / /proc rw,nosuid shared:5 - proc proc {options}\n");
+    fn hidepid_and_subset_are_found_on_the_mount_that_is_read() {
+        let at = |point: &str, options: &str| {
+            format!("22 1 0:20 / {point} rw,nosuid shared:5 - proc proc {options}\n")
+        };
+        let line = |options: &str| at("/proc", options);
         assert!(!hides_processes(line("rw").as_bytes()));
         assert!(!hides_processes(line("rw,hidepid=0").as_bytes()));
-        for options in ["rw,hidepid=2", "rw,hidepid=invisible", "rw,gid=4,hidepid=ptraceable"] {
+        assert!(!hides_processes(line("rw,hidepid=off").as_bytes()));
+        for options in
+            ["rw,hidepid=2", "rw,hidepid=invisible", "rw,gid=4,hidepid=ptraceable", "rw,subset=pid"]
+        {
             assert!(hides_processes(line(options).as_bytes()), "{options}");
+            assert!(!hides_processes((at("/jail/proc", options) + &line("rw")).as_bytes()), "elsewhere");
+            assert!(hides_processes((line("rw") + &line(options)).as_bytes()), "mounted over");
+            assert!(!hides_processes((line(options) + &line("rw")).as_bytes()), "hidden itself");
         }
         assert!(hides_processes(b"what is this"), "unreadable hides");
+        assert!(hides_processes(at("/jail/proc", "rw").as_bytes()), "nothing at /proc");
+        let bound = "22 1 0:20 /sys /proc rw - proc proc rw\n";
+        assert!(hides_processes(bound.as_bytes()), "a part of it");
+        assert!(hides_processes(b"22 1 0:20 / /proc rw - tmpfs none rw\n"), "another file system");
     }
 
     #[test]

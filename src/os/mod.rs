@@ -38,5 +38,6 @@ pub(crate) mod stdin;
 pub(crate) mod store;
 pub(crate) mod terminal;
 pub(crate) mod tree;
+pub(crate) mod users;
 pub(crate) mod waiting_line;
 pub(crate) mod zone;

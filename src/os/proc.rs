@@ -20,6 +20,8 @@ pub(crate) struct ProcStat {
     pub(crate) tty_nr: i32,
     /// Foreground process group of that terminal, -1 for none.
     pub(crate) tpgid: i32,
+    /// A thread of the kernel's own: it opens no files of ours and never ends.
+    pub(crate) kernel: bool,
     /// User plus system time, clock ticks.
     pub(crate) cpu_ticks: u64,
     /// Field 22, clock ticks since boot.
@@ -27,6 +29,9 @@ pub(crate) struct ProcStat {
     /// Resident memory, pages.
     pub(crate) rss_pages: u64,
 }
+
+/// Of the flags in field 9: a kernel thread (linux/sched.h).
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// Parses the bytes of a stat file. The name may hold anything, `)` and newlines
 /// too, so the numbers begin behind the last `)` of the bytes.
@@ -53,6 +58,7 @@ fn split_stat(bytes: &[u8]) -> Option<ProcStat> {
         session: signed(6)?,
         tty_nr: signed(7)?,
         tpgid: signed(8)?,
+        kernel: number(9)? & PF_KTHREAD != 0,
         cpu_ticks: number(14)?.saturating_add(number(15)?),
         start_ticks: number(22)?,
         rss_pages: number(24)?,

@@ -131,18 +131,28 @@ pub(crate) fn pin(identity: &ProcessIdentity) -> Pin {
     }
 }
 
-/// As [`pin`] for a record of another pid namespace seen from the initial one: the process with
+/// As [`pin`] for a record of another pid namespace, seen from one above it: the process with
 /// the recorded pidfs inode, wherever it is.
 pub(crate) fn find(identity: &ProcessIdentity) -> Pin {
     let (Some(inode), Ok(pids)) = (identity.pidfs_ino, proc::pids()) else {
         return Pin::Unknown(Errno::ENOSYS);
     };
-    let found = pids.into_iter().filter_map(|pid| PidFd::open(pid).ok()).find(|fd| fd.inode() == Some(inode));
-    match found.map(|fd| (fd.ended(), fd)) {
-        Some((Ok(false), fd)) => Pin::Running(fd),
-        Some((Err(error), _)) => Pin::Unknown(Errno::from_raw(error.raw_os_error().unwrap_or(0))),
-        Some((Ok(true), _)) | None => Pin::Ended,
+    let mut doubt = None;
+    for pid in pids {
+        match PidFd::open(pid) {
+            Ok(fd) if fd.inode() == Some(inode) => {
+                return match fd.ended() {
+                    Ok(false) => Pin::Running(fd),
+                    Ok(true) => Pin::Ended,
+                    Err(error) => Pin::Unknown(Errno::from_raw(error.raw_os_error().unwrap_or(0))),
+                };
+            }
+            Ok(_) | Err(Errno::ESRCH | Errno::EINVAL | Errno::ENOENT) => {}
+            // It may have been this one.
+            Err(errno) => doubt = Some(errno),
+        }
     }
+    doubt.map_or(Pin::Ended, Pin::Unknown)
 }
 
 /// The identity of the process that has this number now. A zombie is an error

@@ -3,14 +3,15 @@
 //! the byte stays locked while any of it lives (fcntl(2), F_OFD_SETLK).
 
 use crate::model::observation::PulseFacts;
+use crate::model::record::PulseFile;
 use crate::os::dir::{Dir, Opened};
-use crate::os::fdinfo;
+use crate::os::fdinfo::{self, OpenFile};
 use crate::os::helper_thread::{self, Wakeup};
 use crate::os::high_fd;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::File;
 use std::io;
@@ -20,7 +21,26 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A pulse that this process carries.
 #[derive(Debug)]
-pub(crate) struct Pulse(OwnedFd);
+pub(crate) struct Pulse {
+    fd: OwnedFd,
+    /// The file it is on.
+    pub(crate) file: PulseFile,
+}
+
+/// A pulse file, open under a number that no shell uses.
+#[derive(Debug)]
+pub(crate) struct OpenPulse {
+    fd: OwnedFd,
+    file: PulseFile,
+}
+
+/// What asking for a pulse gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PulseAnswer {
+    Said(PulseFacts),
+    /// The file that was taken is not at its name any more: [`search`] is left.
+    Removed,
+}
 
 /// What leaving a pulse gave.
 #[derive(Debug)]
@@ -52,33 +72,36 @@ fn offset(token: u64) -> io::Result<i64> {
 ///
 /// # Errors
 /// EMFILE when no number is left, ENOSPC, EACCES …; what is not a file is InvalidData.
-pub(crate) fn open(dir: &Dir, name: &str) -> io::Result<OwnedFd> {
-    let file = match dir.open_file(&file_name(name), OFlags::RDONLY)? {
-        Opened::Missing => match dir.create(&file_name(name)) {
-            Ok(_) => reopen(dir, name)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => reopen(dir, name)?,
-            Err(error) => return Err(error),
-        },
-        Opened::File(file) => file,
-        Opened::NotAFile(_) => return Err(io::ErrorKind::InvalidData.into()),
+pub(crate) fn open(dir: &Dir, name: &str) -> io::Result<OpenPulse> {
+    let name = file_name(name);
+    // Read-only, so that nothing that inherits it can write there; so also after it was made.
+    let (opened, stat) = match dir.open_and_stat(&name, OFlags::RDONLY)? {
+        (Opened::Missing, _) => {
+            match dir.create(&name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            dir.open_and_stat(&name, OFlags::RDONLY)?
+        }
+        other => other,
     };
-    high_fd::duplicate(&file)
+    let (Opened::File(file), Some(stat)) = (opened, stat) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    Ok(OpenPulse { fd: high_fd::duplicate(&file)?, file: file_of(&stat) })
 }
 
-/// Read-only, so that nothing that inherits it can write there.
-fn reopen(dir: &Dir, name: &str) -> io::Result<File> {
-    match dir.open_file(&file_name(name), OFlags::RDONLY)? {
-        Opened::File(file) => Ok(file),
-        Opened::Missing | Opened::NotAFile(_) => Err(io::ErrorKind::InvalidData.into()),
-    }
+fn file_of(stat: &Stat) -> PulseFile {
+    PulseFile { dev: stat.st_dev, ino: stat.st_ino }
 }
 
-/// Locks the token's byte for reading through `fd`.
+/// Locks the token's byte for reading.
 ///
 /// # Errors
 /// ENOLCK and the like.
-pub(crate) fn lock(fd: OwnedFd, token: u64) -> io::Result<Left> {
-    Ok(if lock_through(&fd, token)? { Left::Pulse(Pulse(fd)) } else { Left::Unsupported })
+pub(crate) fn lock(pulse: OpenPulse, token: u64) -> io::Result<Left> {
+    let OpenPulse { fd, file } = pulse;
+    Ok(if lock_through(&fd, token)? { Left::Pulse(Pulse { fd, file }) } else { Left::Unsupported })
 }
 
 /// As [`lock`], on a description that the caller's shell has open; `false` where unsupported.
@@ -94,6 +117,21 @@ pub(crate) fn lock_through(fd: impl AsFd, token: u64) -> io::Result<bool> {
     }
 }
 
+/// Gives the token's byte back, for everybody who has this description.
+pub(crate) fn unlock_through(fd: impl AsFd, token: u64) {
+    let Ok(start) = offset(token) else { return };
+    // What cannot be given back ends with the description.
+    fcntl(fd.as_fd(), FcntlArg::F_OFD_SETLK(&byte_lock(libc::F_UNLCK, start, 1))).ok();
+}
+
+/// The file behind a description of the caller's shell.
+///
+/// # Errors
+/// EBADF.
+pub(crate) fn file_behind(fd: impl AsFd) -> io::Result<PulseFile> {
+    Ok(file_of(&fstat(fd)?))
+}
+
 /// Is `fd` this very pulse file?
 pub(crate) fn is_pulse_of(dir: &Dir, name: &str, fd: impl AsFd) -> bool {
     dir.leads_to(&file_name(name), fd).unwrap_or(false)
@@ -102,25 +140,51 @@ pub(crate) fn is_pulse_of(dir: &Dir, name: &str, fd: impl AsFd) -> bool {
 impl Pulse {
     /// Hands it on to what this process becomes or starts.
     pub(crate) fn inherit(&self) -> io::Result<()> {
-        Ok(fcntl_setfd(&self.0, FdFlags::empty())?)
+        Ok(fcntl_setfd(&self.fd, FdFlags::empty())?)
     }
 
     /// Gives it up in this process only, by closing: a child that has it keeps the lock.
     pub(crate) fn close(self) {
-        drop(self.0);
+        drop(self.fd);
     }
 }
 
-/// Asks for the token's byte, or with `None` for any byte, without taking anything.
-pub(crate) fn ask(dir: &Dir, name: &str, token: Option<u64>) -> PulseFacts {
-    match dir.open_file(&file_name(name), OFlags::RDONLY) {
-        Ok(Opened::File(file)) => match token {
-            Some(token) => offset(token).map_or(PulseFacts::Unclear, |start| ask_range(&file, start, 1)),
-            None => ask_range(&file, 0, 0),
-        },
-        Ok(Opened::Missing) => PulseFacts::Free,
-        Ok(Opened::NotAFile(_)) | Err(_) => PulseFacts::Unclear,
-    }
+/// Asks for the token's byte, or with `None` for any byte, without taking anything. `taken` is the file
+/// that the record says it was taken on.
+pub(crate) fn ask(dir: &Dir, name: &str, token: Option<u64>, taken: Option<PulseFile>) -> PulseAnswer {
+    let (file, stat) = match dir.open_and_stat(&file_name(name), OFlags::RDONLY) {
+        Ok((Opened::File(file), Some(stat))) => (file, stat),
+        Ok((Opened::Missing, _)) if taken.is_none() => return PulseAnswer::Said(PulseFacts::Free),
+        // Whatever stands there now, it is not what was taken.
+        Ok(_) if taken.is_some() => return PulseAnswer::Removed,
+        Ok(_) | Err(_) => return PulseAnswer::Said(PulseFacts::Unclear),
+    };
+    let said = match token {
+        Some(token) => offset(token).map_or(PulseFacts::Unclear, |start| ask_range(&file, start, 1)),
+        None => ask_range(&file, 0, 0),
+    };
+    let moved = taken.is_some_and(|taken| taken != file_of(&stat));
+    if moved && said != PulseFacts::Held { PulseAnswer::Removed } else { PulseAnswer::Said(said) }
+}
+
+/// The pulse file that stands at its name.
+pub(crate) fn at_name(dir: &Dir, name: &str) -> Option<PulseFile> {
+    dir.stat(&file_name(name)).ok().map(|stat| file_of(&stat))
+}
+
+/// Who carries a pulse whose file is not at its name any more: its own (dev, inode), or, where the record
+/// is gone too, an unlinked one that was called so. `since` as in [`fdinfo::search`].
+pub(crate) fn search(
+    name: &str,
+    token: u64,
+    taken: Option<PulseFile>,
+    since: Option<u64>,
+) -> fdinfo::LockHolders {
+    let called = file_name(name);
+    let file =
+        taken.map_or(OpenFile::Unlinked(&called), |PulseFile { dev, ino }| OpenFile::Inode { dev, ino });
+    fdinfo::search(file, since, |lock| is_pulse(lock, Some(token)))
+        .unwrap_or(fdinfo::LockHolders { pids: Vec::new(), blind: true })
 }
 
 /// `length` 0 is to the end of the file, as in fcntl(2).
@@ -206,34 +270,49 @@ pub(crate) fn carriers(dir: &Dir, name: &str, token: Option<u64>) -> fdinfo::Loc
 }
 
 /// Does this process carry the token's pulse? `false` also when that cannot be seen.
-pub(crate) fn carries(dir: &Dir, name: &str, token: u64, pid: u32) -> bool {
-    let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else { return false };
-    fdinfo::holds(pid, &file, |lock| is_pulse(lock, Some(token))).unwrap_or(false)
+pub(crate) fn carries(dir: &Dir, name: &str, token: u64, taken: Option<PulseFile>, pid: u32) -> bool {
+    let matches = |lock: &fdinfo::LockLine| is_pulse(lock, Some(token));
+    let at_its_name = match dir.open_file(&file_name(name), OFlags::RDONLY) {
+        Ok(Opened::File(file)) => fdinfo::holds(pid, &file, matches).unwrap_or(false),
+        _ => false,
+    };
+    let elsewhere = |PulseFile { dev, ino }| {
+        fdinfo::has_lock_on(pid, OpenFile::Inode { dev, ino }, &matches).unwrap_or(false)
+    };
+    at_its_name || taken.is_some_and(elsewhere)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What is said of the file at its name.
+    fn said(dir: &Dir, name: &str, token: Option<u64>) -> PulseFacts {
+        match ask(dir, name, token, None) {
+            PulseAnswer::Said(facts) => facts,
+            PulseAnswer::Removed => panic!("nothing was said to be taken"),
+        }
+    }
+
     #[test]
     fn a_pulse_stands_for_its_token_only_and_asking_takes_nothing() {
         let temp = tempfile::tempdir().expect("dir");
         let dir = Dir::open(temp.path()).expect("open");
-        assert_eq!(ask(&dir, "x", Some(7)), PulseFacts::Free, "no file");
+        assert_eq!(said(&dir, "x", Some(7)), PulseFacts::Free, "no file");
         let Left::Pulse(pulse) = lock(open(&dir, "x").expect("open"), 7).expect("lock") else {
             panic!("this file system has such locks")
         };
         for _ in 0..3 {
-            assert_eq!(ask(&dir, "x", Some(7)), PulseFacts::Held);
-            assert_eq!(ask(&dir, "x", Some(8)), PulseFacts::Free);
-            assert_eq!(ask(&dir, "x", None), PulseFacts::Held);
+            assert_eq!(said(&dir, "x", Some(7)), PulseFacts::Held);
+            assert_eq!(said(&dir, "x", Some(8)), PulseFacts::Free);
+            assert_eq!(said(&dir, "x", None), PulseFacts::Held);
         }
         assert_eq!(carriers(&dir, "x", Some(7)).pids, [std::process::id()]);
-        assert!(carries(&dir, "x", 7, std::process::id()));
-        assert!(!carries(&dir, "x", 8, std::process::id()));
+        assert!(carries(&dir, "x", 7, None, std::process::id()));
+        assert!(!carries(&dir, "x", 8, None, std::process::id()));
         assert!(carriers(&dir, "x", Some(8)).pids.is_empty());
         pulse.close();
-        assert_eq!(ask(&dir, "x", None), PulseFacts::Free);
+        assert_eq!(said(&dir, "x", None), PulseFacts::Free);
     }
 
     #[test]
@@ -243,10 +322,10 @@ mod tests {
         drop(open(&dir, "x").expect("made"));
         let waiter = File::options().write(true).open(temp.path().join("x.pulse")).expect("open");
         fcntl(&waiter, FcntlArg::F_OFD_SETLK(&byte_lock(libc::F_WRLCK, 5, 1))).expect("write lock");
-        assert_eq!(ask(&dir, "x", Some(5)), PulseFacts::Free);
-        assert_eq!(ask(&dir, "x", None), PulseFacts::Free);
+        assert_eq!(said(&dir, "x", Some(5)), PulseFacts::Free);
+        assert_eq!(said(&dir, "x", None), PulseFacts::Free);
         let pulse = lock(open(&dir, "x").expect("open"), 9).expect("lock");
-        assert_eq!(ask(&dir, "x", None), PulseFacts::Held);
+        assert_eq!(said(&dir, "x", None), PulseFacts::Held);
         drop(pulse);
     }
 
@@ -258,13 +337,43 @@ mod tests {
         let (first, second) = (Wakeup::new().expect("bell"), Wakeup::new().expect("bell"));
         let waits = [&first, &second].map(|bell| Watched::start(&dir, "x", 7, bell).expect("thread"));
         assert!(waits.iter().all(Watched::waits));
-        assert_eq!(ask(&dir, "x", Some(7)), PulseFacts::Held);
+        assert_eq!(said(&dir, "x", Some(7)), PulseFacts::Held);
         drop(pulse);
         for (bell, wait) in [&first, &second].iter().zip(&waits) {
             let timeout = Some(std::time::Duration::from_secs(20));
             assert!(!crate::os::process::wait_any(&[bell.as_fd()], timeout).expect("poll").is_empty());
             assert!(!wait.waits() && !wait.failed());
         }
-        assert_eq!(ask(&dir, "x", None), PulseFacts::Free);
+        assert_eq!(said(&dir, "x", None), PulseFacts::Free);
+    }
+
+    #[test]
+    fn a_removed_file_is_still_a_pulse_for_whoever_carries_it() {
+        let temp = tempfile::tempdir().expect("dir");
+        let dir = Dir::open(temp.path()).expect("open");
+        let me = std::process::id();
+        let name = format!("gone-{me}");
+        let Left::Pulse(pulse) = lock(open(&dir, &name).expect("open"), 7).expect("lock") else {
+            panic!("this file system has such locks")
+        };
+        let taken = Some(pulse.file);
+        assert_eq!(ask(&dir, &name, Some(7), taken), PulseAnswer::Said(PulseFacts::Held));
+        std::fs::remove_file(temp.path().join(format!("{name}.pulse"))).expect("unlink");
+        assert_eq!(ask(&dir, &name, Some(7), taken), PulseAnswer::Removed);
+        assert_eq!(said(&dir, &name, Some(7)), PulseFacts::Free, "nobody said that one was taken");
+        for taken in [taken, None] {
+            assert_eq!(search(&name, 7, taken, None).pids, [me]);
+            assert!(search(&name, 8, taken, None).pids.is_empty(), "of another token");
+        }
+        assert!(carries(&dir, &name, 7, taken, me) && !carries(&dir, &name, 8, taken, me));
+        assert!(!carries(&dir, &name, 7, None, me));
+        // Another file at its name answers for nobody.
+        drop(open(&dir, &name).expect("made anew"));
+        assert_eq!(ask(&dir, &name, Some(7), taken), PulseAnswer::Removed);
+        std::fs::remove_file(temp.path().join(format!("{name}.pulse"))).expect("unlink");
+        std::fs::create_dir(temp.path().join(format!("{name}.pulse"))).expect("a directory");
+        assert_eq!(ask(&dir, &name, Some(7), taken), PulseAnswer::Removed);
+        pulse.close();
+        assert!(search(&name, 7, taken, None).pids.is_empty());
     }
 }

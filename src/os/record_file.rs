@@ -22,16 +22,10 @@ fn temp_name(name: &str) -> String {
     format!(".{name}.tmp")
 }
 
-/// Reads a record without any lock. A reader may come between the unlink and the
-/// rename of an acquire, so a missing one is looked for again after 1 ms.
+/// Reads a record without any lock. A reader may come between the unlink and the rename of an acquire:
+/// where a guard is, a missing one is to be looked for again.
 pub(crate) fn read(dir: &Dir, name: &str, kind: &str) -> Found {
-    match read_open(dir, name, kind, OFlags::RDONLY).0 {
-        Found::Nothing => {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            read_open(dir, name, kind, OFlags::RDONLY).0
-        }
-        found => found,
-    }
+    read_open(dir, name, kind, OFlags::RDONLY).0
 }
 
 /// Reads a record under the guard, and keeps the file open for [`remove`] and [`replace`].

@@ -1,8 +1,10 @@
 //! The state directory: chosen by uid or by one explicit setting, checked before use.
 
 use crate::error::{Error, Kind, reason};
+use crate::model::account::{Account, AccountKey};
 use crate::model::place::{Choices, Rule, StatePlace, choose, file_system, parse_machine_file};
 use crate::os::dir::{Dir, Opened};
+use crate::os::users;
 use rustix::fs::{OFlags, Stat, fstat, fstatfs};
 use rustix::process::{getegid, geteuid, getgroups};
 use std::fs::{self, DirBuilder, File};
@@ -65,19 +67,25 @@ pub(crate) fn place(
 }
 
 fn place_of_user(name: &str) -> Result<StatePlace, Error> {
-    let user = nix::unistd::User::from_name(name)
-        .map_err(|errno| Error::config(format!("user {name}: {}", reason(&errno.into()))))?
+    let user = users::find(AccountKey::Name(name))
+        .map_err(|why| Error::config(format!("user {name}: {why}")))?
         .ok_or_else(|| Error::usage(format!("there is no user {name}")))?;
-    choose(&Choices { uid: user.uid.as_raw(), home: Some(user.dir), ..Choices::default() })
-        .map_err(Error::config)
+    of_account(user)
+}
+
+/// A user's own directory.
+///
+/// # Errors
+/// CONFIG: it has no home.
+fn of_account(user: Account) -> Result<StatePlace, Error> {
+    choose(&Choices { uid: user.uid, home: Some(user.home), ..Choices::default() }).map_err(Error::config)
 }
 
 fn home_of(uid: u32) -> Result<Option<PathBuf>, Error> {
-    nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid))
-        .map(|user| user.map(|user| user.dir))
-        .map_err(|errno| {
-            Error::config(format!("the passwd database does not answer: {}", reason(&errno.into())))
-        })
+    users::find(AccountKey::Uid(uid)).map(|user| user.map(|user| user.home)).map_err(|why| {
+        Error::config(format!("the home of uid {uid} cannot be looked up: {why}"))
+            .hint("give an absolute path: --dir DIR or ORION_DIR=DIR")
+    })
 }
 
 /// `/etc/orion/dir`: root's, not writable by others, one absolute path.

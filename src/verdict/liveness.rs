@@ -38,6 +38,8 @@ pub(crate) enum Doubt {
     HiddenProcess,
     /// The pulse could not be asked, so what the owner started may still work.
     NoPulseAnswer,
+    /// The pulse file was removed, and whoever carries it may be out of sight.
+    PulseLost,
     Refused(String),
     Unreadable(String),
     NotAFile(&'static str),
@@ -54,6 +56,9 @@ impl Doubt {
             Self::OtherTimeNamespace => "its record is from another time namespace".into(),
             Self::HiddenProcess => "/proc hides processes of others".into(),
             Self::NoPulseAnswer => "its pulse file cannot be asked whether work it started goes on".into(),
+            Self::PulseLost => {
+                "its pulse file was removed, and not every process that may carry it can be looked at".into()
+            }
             Self::Refused(why) => format!("the system refused a look: {why}"),
             Self::Unreadable(why) => format!("its record cannot be read: {why}"),
             Self::NotAFile(what) => format!("its record is {what}"),
@@ -74,7 +79,7 @@ pub(crate) enum State {
     Unknown(Doubt),
     /// A newer format: not ours to judge.
     Newer(u64),
-    /// Nobody's writing; the reason.
+    /// Bytes that no version of ours wrote; why.
     Corrupt(String),
 }
 
@@ -83,8 +88,10 @@ pub(crate) enum State {
 pub(crate) enum Through {
     /// The owner at this place of `owners`.
     Owner(usize),
-    /// A process started by an owner, which carries the pulse.
+    /// A process that an owner started, which carries the pulse; every owner is proved to have ended.
     Descendant,
+    /// Somebody who carries the pulse; whether an owner runs is not known.
+    Carrier,
 }
 
 /// The answer with its evidence, rule by rule, for `-v`.
@@ -107,9 +114,11 @@ pub(crate) fn scope(record: &Record, here: &Here) -> Scope {
     let one_machine = theirs.machine_id.is_some() && theirs.machine_id == ours.machine_id;
     let same_kernel = !here.network && (here.local || one_machine);
     // A namespace that one side alone does not know may have a clock of its own.
-    let one_clock =
-        theirs.time_ns == ours.time_ns && ours.time_ns.is_none_or(|inode| inode == INITIAL_TIME_NS);
-    if same_kernel && one_clock && record.boottime_us() > ours.boottime_us {
+    let one_clock = |stamp: Option<u64>| {
+        stamp == ours.time_ns && ours.time_ns.is_none_or(|inode| inode == INITIAL_TIME_NS)
+    };
+    let later = |(boottime_us, time_ns)| one_clock(time_ns) && boottime_us > ours.boottime_us;
+    if same_kernel && record.boot_stamps().any(later) {
         return Scope::Restarted("it was written later after a boot than it is now");
     }
     match (&theirs.boot_id, &ours.boot_id) {
@@ -137,7 +146,7 @@ pub(crate) fn scope(record: &Record, here: &Here) -> Scope {
 pub(crate) fn judge(found: &Found, here: &Here, owners: &[OwnerFacts], pulse: PulseFacts) -> Judgement {
     let plain = |state, line: String| Judgement { state, evidence: vec![line] };
     let record = match found {
-        Found::Nothing => return plain(State::Free, "rule 0: no record".into()),
+        Found::Nothing => return nothing(pulse),
         Found::Unreadable(why) => {
             return plain(
                 State::Unknown(Doubt::Unreadable(why.clone())),
@@ -162,20 +171,45 @@ pub(crate) fn judge(found: &Found, here: &Here, owners: &[OwnerFacts], pulse: Pu
     if matches!(identity, State::Live(_)) || matches!(scope, Scope::Unclear(Doubt::ProcNotOurs)) {
         return Judgement { state: identity, evidence };
     }
-    let state = match pulse {
-        PulseFacts::Held => {
+    let restarted = matches!(scope, Scope::Restarted(_));
+    let state = match (pulse, &identity) {
+        (PulseFacts::Held, State::Dead) => {
             evidence.push("rule 6: a process it started carries the pulse: LIVE".into());
             State::Live(Through::Descendant)
         }
-        PulseFacts::Unclear if identity == State::Dead && !matches!(scope, Scope::Restarted(_)) => {
+        (PulseFacts::Held, _) => {
+            evidence.push("rule 6: something of its run carries the pulse: LIVE".into());
+            State::Live(Through::Carrier)
+        }
+        (PulseFacts::Unclear, State::Dead) if !restarted => {
             evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
             State::Unknown(Doubt::NoPulseAnswer)
         }
-        PulseFacts::NotAsked => identity,
-        PulseFacts::Free | PulseFacts::Unclear => {
+        (PulseFacts::Lost, State::Dead) if !restarted => {
+            evidence.push(
+                "rule 6: the pulse file was removed, and not everybody could be looked at: UNKNOWN".into(),
+            );
+            State::Unknown(Doubt::PulseLost)
+        }
+        (PulseFacts::NotAsked, _) => identity,
+        (PulseFacts::Free | PulseFacts::Unclear | PulseFacts::Lost, _) => {
             evidence.push("rule 6: nobody is seen to carry the pulse".into());
             identity
         }
+    };
+    Judgement { state, evidence }
+}
+
+/// No record: free, unless the pulse of the last token is carried. Then somebody removed the record of a
+/// run that lives.
+fn nothing(pulse: PulseFacts) -> Judgement {
+    let mut evidence = vec!["rule 0: no record".to_owned()];
+    let state = if pulse == PulseFacts::Held {
+        evidence
+            .push("rule 0: the pulse of the last token is carried, so the record was removed: LIVE".into());
+        State::Live(Through::Carrier)
+    } else {
+        State::Free
     };
     Judgement { state, evidence }
 }
@@ -186,9 +220,9 @@ fn corrupt(why: &str, pulse: PulseFacts) -> Judgement {
     let state = match pulse {
         PulseFacts::Held => {
             evidence.push("rule 6: somebody carries the pulse: LIVE".into());
-            State::Live(Through::Descendant)
+            State::Live(Through::Carrier)
         }
-        PulseFacts::Unclear => {
+        PulseFacts::Unclear | PulseFacts::Lost => {
             evidence.push("rule 6: the pulse cannot be asked: UNKNOWN".into());
             State::Unknown(Doubt::NoPulseAnswer)
         }
@@ -314,6 +348,9 @@ fn describe(scope: &Scope) -> String {
     }
 }
 
+#[cfg(test)]
+#[path = "liveness_owner_tests.rs"]
+mod owner_tests;
 #[cfg(test)]
 #[path = "liveness_tests.rs"]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::host::HostIdentity;
-use crate::model::observation::{KillFacts as K, PidFdFacts as F, ProcFacts as P, SearchFacts as S};
+use crate::model::observation::{PidFdFacts as F, ProcFacts as P};
 use crate::model::record::{LOCK, Stored};
 use serde_json::{Value, json};
 
@@ -53,12 +53,13 @@ pub(super) fn scope_of(value: &Value, here: &Here) -> Scope {
     scope(&found(value).stored().expect("a record").record, here)
 }
 
-/// `live`, `descendant`, `dead`, `unknown`, `free`, `newer` or `corrupt`.
+/// `live`, `descendant`, `carrier`, `dead`, `unknown`, `free`, `newer` or `corrupt`.
 fn word(state: &State) -> &'static str {
     match state {
         State::Free => "free",
         State::Live(Through::Owner(_)) => "live",
         State::Live(Through::Descendant) => "descendant",
+        State::Live(Through::Carrier) => "carrier",
         State::Dead => "dead",
         State::Unknown(_) => "unknown",
         State::Newer(_) => "newer",
@@ -72,8 +73,8 @@ pub(super) fn verdict(value: &Value, here: &Here, owners: &[OwnerFacts], pulse: 
     word(&judgement.state)
 }
 
-const RUNNING: OwnerFacts = OwnerFacts::ByPidFd(F::SameInode { ended: false });
-const ENDED: OwnerFacts = OwnerFacts::ByPidFd(F::SameInode { ended: true });
+pub(super) const RUNNING: OwnerFacts = OwnerFacts::ByPidFd(F::SameInode { ended: false });
+pub(super) const ENDED: OwnerFacts = OwnerFacts::ByPidFd(F::SameInode { ended: true });
 
 pub(super) fn refused() -> OwnerFacts {
     OwnerFacts::ByPidFd(F::Refused("too many open files".into()))
@@ -91,12 +92,12 @@ fn rules_0_and_1_come_before_any_look() {
     let mut released = record();
     released["released_at"] = json!("2026-11-29T10:00:00Z");
     let rows = [
-        (Found::Nothing, "free", "free"),
+        (Found::Nothing, "free", "carrier"),
         (found(&released), "free", "free"),
         (newer, "newer", "newer"),
         (unreadable, "unknown", "unknown"),
         (Found::NotAFile("a FIFO or socket"), "unknown", "unknown"),
-        (corrupt, "corrupt", "descendant"),
+        (corrupt, "corrupt", "carrier"),
     ];
     for (found, free, held) in rows {
         for (pulse, expected) in [(PulseFacts::Free, free), (PulseFacts::Held, held)] {
@@ -113,6 +114,11 @@ fn rules_0_and_1_come_before_any_look() {
     }
 }
 
+/// A tick later after a boot than it is now, by the clock of a time namespace.
+fn tick(time_ns: Value) -> Value {
+    json!({"utc": "", "boottime_us": 9_000_000_000_u64, "monotonic_us": 1, "time_ns": time_ns})
+}
+
 /// A change to the record, a change to ourselves, and the scope that follows.
 type Row = (&'static str, fn(&mut Value), fn(&mut Here), &'static str);
 
@@ -126,10 +132,19 @@ fn rules_2_and_3_say_how_to_look() {
             |_| {},
             "dead",
         ),
+        ("a tick later than now", |r| r["last_tick"] = tick(json!(INITIAL_TIME_NS)), |_| {}, "dead"),
         (
-            "a tick later than now",
+            "a tick from another time namespace",
+            |r| r["last_tick"] = tick(json!(4_026_531_999_u64)),
+            |_| {},
+            "number",
+        ),
+        ("a tick of a clock that nobody named", |r| r["last_tick"] = tick(Value::Null), |_| {}, "number"),
+        (
+            "a tick from here, the record from another time namespace",
             |r| {
-                r["last_tick"] = json!({"utc": "", "boottime_us": 9_000_000_000_u64, "monotonic_us": 1});
+                r["host"]["time_ns"] = json!(4_026_531_999_u64);
+                r["last_tick"] = tick(json!(INITIAL_TIME_NS));
             },
             |_| {},
             "dead",
@@ -308,93 +323,9 @@ fn rules_2_and_3_say_how_to_look() {
         };
         assert_eq!(verdict(&value, &here, &owners, PulseFacts::Free), expected, "{what}, not looked at");
         if here.proc_is_ours {
-            assert_eq!(verdict(&value, &here, &owners, PulseFacts::Held), "descendant", "{what}, pulse");
+            // "Ended" is said of the dead only.
+            let held = if expected == "dead" { "descendant" } else { "carrier" };
+            assert_eq!(verdict(&value, &here, &owners, PulseFacts::Held), held, "{what}, pulse");
         }
     }
-}
-
-#[test]
-fn rules_3_to_5_judge_one_owner() {
-    let by_proc = OwnerFacts::ByProc;
-    let rows = [
-        (RUNNING, "live"),
-        (ENDED, "dead"),
-        (OwnerFacts::ByPidFd(F::Absent), "dead"),
-        (OwnerFacts::ByPidFd(F::OtherInode), "dead"),
-        (refused(), "unknown"),
-        (OwnerFacts::BySearch(S::Running), "live"),
-        (OwnerFacts::BySearch(S::Ended), "dead"),
-        (OwnerFacts::BySearch(S::Missing), "dead"),
-        (OwnerFacts::BySearch(S::Incomplete), "unknown"),
-        (by_proc(P::Absent, K::Absent), "dead"),
-        (by_proc(P::Absent, K::Present), "unknown"),
-        (by_proc(P::Absent, K::Unclear), "unknown"),
-        (by_proc(P::Unreadable("permission denied".into()), K::Absent), "unknown"),
-        (by_proc(P::Unreadable("permission denied".into()), K::Present), "unknown"),
-        (by_proc(seen(7, 812, false), K::Present), "live"),
-        (by_proc(seen(7, 812, false), K::Unclear), "live"),
-        (by_proc(seen(8, 812, false), K::Present), "dead"),
-        (by_proc(seen(7, 800, false), K::Present), "dead"),
-        (by_proc(seen(7, 812, true), K::Present), "dead"),
-        (OwnerFacts::NotLooked, "unknown"),
-    ];
-    for (facts, expected) in rows {
-        for (pulse, expected) in [
-            (PulseFacts::Free, expected),
-            (PulseFacts::Held, if expected == "live" { "live" } else { "descendant" }),
-            // Whether somebody it started still works was asked and not answered.
-            (PulseFacts::Unclear, if expected == "dead" { "unknown" } else { expected }),
-        ] {
-            let got = verdict(&record(), &here(), std::slice::from_ref(&facts), pulse);
-            assert_eq!(got, expected, "{facts:?} {pulse:?}");
-        }
-    }
-}
-
-#[test]
-fn ticks_of_another_time_namespace_prove_nothing_and_a_pidfd_does() {
-    let elsewhere = Here { host: HostIdentity { time_ns: Some(4_026_531_999), ..here().host }, ..here() };
-    for ticks in [7, 8] {
-        let facts = [OwnerFacts::ByProc(seen(ticks, 812, false), K::Present)];
-        assert_eq!(verdict(&record(), &elsewhere, &facts, PulseFacts::Free), "unknown");
-    }
-    assert_eq!(verdict(&record(), &elsewhere, &[RUNNING], PulseFacts::Free), "live");
-    assert_eq!(verdict(&record(), &elsewhere, &[ENDED], PulseFacts::Free), "dead");
-}
-
-#[test]
-fn live_if_any_owner_is_and_dead_only_if_all_are() {
-    let two = |mut value: Value| {
-        value["owners"] = json!([
-            {"pid": 812, "start_ticks": 7, "pidfs_ino": 99},
-            {"pid": 913, "start_ticks": 8, "pidfs_ino": 100},
-        ]);
-        value
-    };
-    for (owners, expected) in [
-        ([RUNNING, RUNNING], "live"),
-        ([RUNNING, ENDED], "live"),
-        ([ENDED, RUNNING], "live"),
-        ([refused(), RUNNING], "live"),
-        ([ENDED, ENDED], "dead"),
-        ([ENDED, refused()], "unknown"),
-        ([refused(), ENDED], "unknown"),
-        ([refused(), refused()], "unknown"),
-    ] {
-        assert_eq!(verdict(&two(record()), &here(), &owners, PulseFacts::Free), expected, "{owners:?}");
-    }
-    let second = judge(&found(&two(record())), &here(), &[ENDED, RUNNING], PulseFacts::Free);
-    assert_eq!(second.state, State::Live(Through::Owner(1)), "the one who lives is named");
-    assert_eq!(
-        verdict(&two(record()), &here(), &[ENDED], PulseFacts::Free),
-        "unknown",
-        "one was not looked at"
-    );
-}
-
-#[test]
-fn a_restart_is_proof_even_where_the_pulse_cannot_be_asked() {
-    let mut value = record();
-    value["host"]["boot_id"] = json!(OTHER_BOOT);
-    assert_eq!(verdict(&value, &here(), &[], PulseFacts::Unclear), "dead");
 }

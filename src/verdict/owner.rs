@@ -43,6 +43,12 @@ pub(crate) fn pick<'a>(
 
 fn by_name<'a>(name: &str, ancestors: &'a [Ancestor]) -> Result<&'a Ancestor, (String, String)> {
     let called: Vec<&Ancestor> = ancestors.iter().filter(|ancestor| ancestor.is_called(name)).collect();
+    if let Some(wrapper) = called.iter().find(|ancestor| ancestor.is_wrapper()) {
+        return Err((
+            format!("{} runs another program and ends with it, so it owns nothing by name", wrapper.show()),
+            format!("{}; if it is meant, give its number: --owner {}", hint(ancestors), wrapper.pid),
+        ));
+    }
     let owner = match called.as_slice() {
         [] => return Err((format!("no caller of this command is called {name}"), hint(ancestors))),
         [one] => *one,
@@ -67,7 +73,7 @@ fn by_name<'a>(name: &str, ancestors: &'a [Ancestor]) -> Result<&'a Ancestor, (S
 pub(crate) fn hint(ancestors: &[Ancestor]) -> String {
     let lasting: Vec<String> = ancestors
         .iter()
-        .filter(|ancestor| ancestor.pid > 1 && !ancestor.is_one_shot() && !ancestor.is_shared_daemon())
+        .filter(|it| it.pid > 1 && !it.is_one_shot() && !it.is_shared_daemon() && !it.is_wrapper())
         .take(3)
         .map(|ancestor| {
             let handle = ancestor.handle();
@@ -145,6 +151,9 @@ mod tests {
             &["/bin/bash", "-lc", "x"],
             &["bash", "-e", "-c", "x"],
             &["dash", "-ec", "x"],
+            &["bash", "-euo", "pipefail", "-c", "x"],
+            &["busybox", "sh", "-c", "x"],
+            &["/bin/busybox", "ash", "-ec", "x"],
         ] {
             assert!(ancestor(2, args).is_one_shot(), "{args:?}");
         }
@@ -152,6 +161,31 @@ mod tests {
             [&["bash", "x.sh", "-c"][..], &["-bash"], &["bash", "--norc"], &["python3", "-c", "x"], &["bash"]]
         {
             assert!(!ancestor(2, args).is_one_shot(), "{args:?}");
+        }
+        assert!(!ancestor(2, &["busybox", "sh", "x.sh", "-c"]).is_one_shot());
+        // Called by another name, it is the executable that tells.
+        let renamed = Ancestor { exe: Some("bash".into()), ..ancestor(2, &["tool", "-c", "x"]) };
+        assert!(renamed.is_one_shot());
+    }
+
+    #[test]
+    fn what_ends_with_its_command_is_never_an_owner_by_name() {
+        let mut chain = chain();
+        for (pid, name) in
+            [(45, "sudo"), (44, "su"), (43, "runuser"), (42, "env"), (41, "timeout"), (35, "nice")]
+        {
+            chain.insert(1, ancestor(pid, &[name, "x"]));
+            let (what, hint) = pick(&OwnerSpec::Name(name.into()), &chain, false).expect_err(name);
+            assert!(
+                what.contains("ends with it") && hint.contains(&format!("--owner {pid}")),
+                "{what}; {hint}"
+            );
+            assert!(!super::hint(&chain).contains(&format!("(pid {pid})")), "{name} is not offered");
+            assert_eq!(
+                pick(&OwnerSpec::Pid(pid), &chain, false).map(|it| it.pid),
+                Ok(pid),
+                "by number it is meant"
+            );
         }
     }
 

@@ -35,7 +35,10 @@ pub(crate) fn ownership(found: &Found, guard: Option<GuardToken>, right: &Creden
         Found::Record(stored) => &stored.record,
         Found::Nothing => {
             return match (right, guard.and_then(GuardToken::number)) {
-                (Credential::Token(token), Some(last)) if *token == last => Ownership::AlreadyReleased,
+                // One above: a release that had to remove the record raised it, so that nobody stands for it.
+                (Credential::Token(token), Some(last)) if *token == last || token + 1 == last => {
+                    Ownership::AlreadyReleased
+                }
                 _ => Ownership::NotMine("nobody holds it".into()),
             };
         }

@@ -124,7 +124,7 @@ fn is_elsewhere(claims: &Claims, record: &Record, state: &liveness::State) -> bo
 fn holder(record: Option<&Record>, state: &liveness::State) -> OwnerState {
     match state {
         liveness::State::Live(_) => {
-            let silent = record.is_some_and(|record| record.overdue(clock::monotonic_us()).is_some());
+            let silent = record.is_some_and(|record| record.overdue(crate::os::host::awake_time).is_some());
             OwnerState::Live { silent }
         }
         liveness::State::Dead => OwnerState::Dead,

@@ -22,7 +22,13 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     if let State::Live(holder @ Through::Owner(_)) = judged.state() {
         return Err(Error::new(
             Kind::Held,
-            words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder)),
+            words::held(
+                &claims.store,
+                &name,
+                &judged,
+                *holder,
+                words::is_stopped(&claims.store, &judged, *holder),
+            ),
         )
         .hint("it lives on this machine; end it instead"));
     }
@@ -53,7 +59,7 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         .hint("there is nothing to free"));
     }
     let left = match judged.state() {
-        State::Live(_) => claims.store.carriers(&name, judged.record().map(|record| record.token)).pids,
+        State::Live(_) => claims.store.carriers(&name, &judged).pids,
         _ => Vec::new(),
     };
     if !args.yes {

@@ -166,7 +166,8 @@ impl Claims {
         if recorded.binary_search(name).is_ok() {
             return self.store.look(name);
         }
-        Judged { found: Found::Nothing, judgement: Judgement { state: State::Free, evidence: Vec::new() } }
+        let judgement = Judgement { state: State::Free, evidence: Vec::new() };
+        Judged { found: Found::Nothing, judgement, token: None }
     }
 
     /// Ends a claim here: its record is kept aside, marked as released, until the next

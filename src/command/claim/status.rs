@@ -70,7 +70,13 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     lines.push(match (judged.state(), judged.record()) {
         (State::Live(holder), _) => format!(
             "  {}",
-            words::held(&claims.store, &name, &judged, *holder, words::is_stopped(&judged, *holder))
+            words::held(
+                &claims.store,
+                &name,
+                &judged,
+                *holder,
+                words::is_stopped(&claims.store, &judged, *holder)
+            )
         ),
         (State::Free, Some(record)) => {
             let ended = attrs(record).ended.unwrap_or_else(|| "released".to_owned());

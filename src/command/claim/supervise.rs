@@ -260,7 +260,7 @@ impl<'a> Supervised<'a> {
 
     /// Once, when the command has ended and others stay.
     fn say_who_stays(&self, status: ExitStatus, below: Vec<u32>) {
-        let carriers = self.claims.store.carriers(self.name, Some(self.token)).pids;
+        let carriers = self.claims.store.carriers_of(self.name, self.token).pids;
         let who = if below.is_empty() { carriers } else { below };
         let who = if who.is_empty() {
             "a process that cannot be seen from here".to_owned()

@@ -113,7 +113,13 @@ fn held(claims: &Claims, wish: &ClaimRequest<'_>, judged: &Judged) -> Error {
             let kind = if by_you { Kind::HeldByYou } else { Kind::Held };
             Error::new(
                 kind,
-                tell::held(&claims.store, wish.name, judged, *holder, tell::is_stopped(judged, *holder)),
+                tell::held(
+                    &claims.store,
+                    wish.name,
+                    judged,
+                    *holder,
+                    tell::is_stopped(&claims.store, judged, *holder),
+                ),
             )
         }
         State::Unknown(doubt) => Error::new(

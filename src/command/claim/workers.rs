@@ -25,7 +25,7 @@ pub(super) fn besides(claims: &Claims, name: &LockName, token: u64, excused: &[u
             next = proc::stat(pid).ok().map(|stat| stat.ppid);
         }
     }
-    let carriers = claims.store.carriers(name, Some(token)).pids;
+    let carriers = claims.store.carriers_of(name, token).pids;
     carriers.into_iter().filter(|pid| !spared.contains(pid)).collect()
 }
 

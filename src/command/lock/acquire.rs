@@ -3,7 +3,7 @@
 use super::LockCall;
 use super::refuse::{Relation, turned_away};
 use super::status_file::StatusFile;
-use super::wait::{TakeResult, take};
+use super::wait::{Caller, TakeResult, take_for};
 use crate::cli::lock::LockAcquire;
 use crate::command::records::{AcquireRequest, AcquiredLock, ON_BEHALF, PulsePolicy, Records};
 use crate::command::typed::{NOT_ACQUIRED, busy_code, name};
@@ -12,7 +12,7 @@ use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::model::record::VIA_ACQUIRE;
+use crate::model::record::{VIA_ACQUIRE, note};
 use crate::os::pulse::is_pulse_of;
 use crate::verdict::ownership::Credential;
 use serde_json::{Map, Value, json};
@@ -22,6 +22,8 @@ use std::os::fd::AsFd;
 pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(args.busy.busy_code, Some(NOT_ACQUIRED))?;
+    let note = note(args.note.as_deref()).map_err(Error::usage)?;
+    let caller = Caller::of_this_process();
     let owner = owner::chosen(args.owner.owner.as_deref(), args.owner.for_pid, args.short_lived)?;
     if args.dry_run {
         let line = format!("{name} would be owned by {}", tell::process(&owner));
@@ -48,8 +50,8 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     } else {
         PulsePolicy::Nobody
     };
-    let request = AcquireRequest { owners: vec![owner.clone()], note: args.note.clone(), attrs, pulse };
-    match take(&store, &name, &request, &args.wait)? {
+    let request = AcquireRequest { owners: vec![owner.clone()], note, attrs, pulse };
+    match take_for(&store, &name, &request, &args.wait, Some(&caller))? {
         TakeResult::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
         TakeResult::No(judged, relation) => {
             let token = judged.record().map(|record| record.token);

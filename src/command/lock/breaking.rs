@@ -8,6 +8,7 @@ use crate::command::typed::name;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
+use crate::model::observation::Found;
 use crate::verdict::liveness::State;
 use crate::verdict::ownership::Credential;
 use serde_json::json;
@@ -20,7 +21,8 @@ pub(super) fn break_open(call: &LockCall, args: &LockBreak) -> Result<Status, Er
     if let State::Newer(schema) = judged.state() {
         return Err(newer(&name, &store, *schema));
     }
-    if let (State::Live(_), None) = (judged.state(), judged.record()) {
+    // A corrupt record names no token, so none can be meant; a removed one left its token in the guard.
+    if let (State::Live(_), None, Found::Bad(_)) = (judged.state(), judged.record(), &judged.found) {
         return Err(tell::refusal(&store, &name, &judged));
     }
     store.owned(&name, &judged.found, store.last_token(&name), &Credential::Token(args.token))?;

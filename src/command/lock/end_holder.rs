@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, reason};
 use crate::model::event::Event;
 use crate::model::name::LockName;
 use crate::os::process::{PidFd, wait_any};
-use crate::os::tree;
+use crate::os::{clock, tree};
 use crate::verdict::liveness::State;
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -60,7 +60,8 @@ pub(super) fn end_holder(store: &Records, name: &LockName, wanted: &Wanted<'_>) 
     loop {
         let judged = store.look(name);
         let live = match (judged.record(), judged.state()) {
-            (Some(record), _) if record.token != wanted.token || record.released_at.is_some() => false,
+            _ if judged.token.is_some_and(|token| token != wanted.token) => false,
+            (Some(record), _) if record.released_at.is_some() => false,
             (_, State::Live(_)) => true,
             (_, State::Unknown(_) | State::Newer(_)) => return Err(tell::refusal(store, name, &judged)),
             (_, State::Free | State::Dead | State::Corrupt(_)) => false,
@@ -113,8 +114,7 @@ impl AskedHolder<'_> {
 
     /// TERM to those who were not asked yet, or KILL to everybody.
     fn ask(&mut self, judged: &Judged, kill: bool) -> Result<(), Error> {
-        let Some(record) = judged.record() else { return Ok(()) };
-        let holders = self.store.holders(self.name, record)?;
+        let holders = self.store.holders(self.name, judged)?;
         let known = |fd: &PidFd| self.processes.iter().any(|known| known.pid() == fd.pid());
         let newcomers: Vec<PidFd> = holders.processes.into_iter().filter(|fd| !known(fd)).collect();
         let first = self.processes.is_empty() && self.supervisor.is_none();
@@ -172,12 +172,17 @@ impl AskedHolder<'_> {
     }
 
     fn log(&self, newcomers: &[PidFd], judged: &Judged, signal: &str, worth_it: bool) {
-        let Some(record) = judged.record().filter(|_| worth_it) else { return };
+        if !worth_it {
+            return;
+        }
         let all = self.processes.iter().filter(|_| signal == "KILL").chain(newcomers);
         let pids: Vec<u32> = all.map(PidFd::pid).collect();
         let detail = format!("{signal} to {}; {}", shown(&pids), self.wanted.by);
-        let event = Event { detail: Some(detail), ..event_of("stopped", self.name, record) };
-        self.store.log(self.name, &[event]);
+        let event = match judged.record() {
+            Some(record) => event_of("stopped", self.name, record),
+            None => Event::new("stopped", clock::wall().rfc3339(), self.name.as_str()),
+        };
+        self.store.log(self.name, &[Event { token: judged.token, detail: Some(detail), ..event }]);
     }
 
     fn wait(&self, now: Instant) -> Result<(), Error> {
@@ -208,16 +213,18 @@ pub(super) fn shown(pids: &[u32]) -> String {
 /// # Errors
 /// It is.
 pub(super) fn not_our_own(store: &Records, name: &LockName, judged: &Judged) -> Result<(), Error> {
-    let (State::Live(_), Some(record)) = (judged.state(), judged.record()) else { return Ok(()) };
-    let callers = crate::command::owner::ancestors()?;
-    let above = record.owners.iter().any(|owner| callers.iter().any(|caller| caller.pid == owner.pid));
-    let through_us = || store.carriers(name, Some(record.token)).pids.contains(&std::process::id());
+    if !matches!(judged.state(), State::Live(_)) {
+        return Ok(());
+    }
+    let callers: Vec<u32> = crate::command::owner::ancestors()?.iter().map(|caller| caller.pid).collect();
+    let above = judged.record().is_some_and(|record| store.is_owned_by_one_of(record, &callers));
+    let through_us = || store.carries(name, judged, std::process::id());
     if above || through_us() {
         return Err(Error::new(
             Kind::HeldByAncestor,
             format!(
                 "{name} is held by your own caller; ending it would end this command too; token {}",
-                record.token
+                judged.token.unwrap_or(0)
             ),
         )
         .hint("from another terminal it can be ended"));

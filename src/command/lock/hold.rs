@@ -9,7 +9,7 @@ use crate::command::records::{AcquireRequest, PulsePolicy, Released};
 use crate::command::typed::{NOT_ACQUIRED, busy_code, name};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
-use crate::model::record::VIA_HOLD;
+use crate::model::record::{VIA_HOLD, note};
 use crate::os::mask::SignalMask;
 use crate::os::process::wait_any;
 use crate::os::signals::{ENDING, SignalQueue};
@@ -20,15 +20,11 @@ use std::os::fd::AsFd;
 pub(super) fn hold(call: &LockCall, args: &LockHold) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(args.busy.busy_code, Some(NOT_ACQUIRED))?;
+    let note = note(args.note.as_deref()).map_err(Error::usage)?;
     let store = call.store()?;
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_HOLD));
-    let request = AcquireRequest {
-        owners: vec![store.me()?],
-        note: args.note.clone(),
-        attrs,
-        pulse: PulsePolicy::Nobody,
-    };
+    let request = AcquireRequest { owners: vec![store.me()?], note, attrs, pulse: PulsePolicy::Nobody };
     let acquired = match take(&store, &name, &request, &args.wait)? {
         TakeResult::Yes(acquired) => acquired,
         TakeResult::No(judged, relation) => {

@@ -15,7 +15,7 @@ use crate::model::event::{self, Event};
 use crate::model::moment::Moment;
 use crate::model::name::LockName;
 use crate::model::time::WallTime;
-use crate::os::clock;
+use crate::os::{clock, host};
 use crate::report::escape;
 use crate::verdict::liveness::State;
 use serde_json::{Value, json};
@@ -56,7 +56,8 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
     } else if events.is_empty() {
         call.report.data(&format!("nothing logged in {}", looked_in.join(", ")))
     } else {
-        call.report.data(&events.iter().map(line).collect::<Vec<_>>().join("\n"))
+        let container = host::container();
+        call.report.data(&events.iter().map(|event| line(event, container)).collect::<Vec<_>>().join("\n"))
     };
     call.report.arrived(written)?;
     Ok(Exit::Ok.into())
@@ -136,7 +137,7 @@ fn object(event: &Event) -> Value {
 }
 
 /// `2026-11-29 09:45:01 UTC  skipped  sync  pid 812 (pi), token 1796…, 12 times until …`
-fn line(event: &Event) -> String {
+fn line(event: &Event, container: Option<u64>) -> String {
     let at = |text: &str| WallTime::parse(text).map_or_else(|| escape(text.as_bytes(), 40), local_time::show);
     let mut about: Vec<String> = Vec::new();
     if let Some(pid) = event.pid {
@@ -145,15 +146,22 @@ fn line(event: &Event) -> String {
             .as_deref()
             .map_or_else(String::new, |comm| format!(" ({})", escape(comm.as_bytes(), 40)));
         let by = if event.is_turned_away() { "held by " } else { "" };
-        about.push(format!("{by}pid {pid}{comm}"));
+        let elsewhere = if event.pid_ns == container { "" } else { " of another container" };
+        about.push(format!("{by}pid {pid}{elsewhere}{comm}"));
     }
     if let Some(token) = event.token {
         about.push(format!("token {token}"));
     }
-    if let Some(held) = event.held_s {
-        // Without a status nobody stood by: the end was seen some time after it came.
-        let at_most = if event.status.is_none() { "at most " } else { "" };
-        about.push(format!("after {at_most}{}", duration::show(Duration::from_secs(held))));
+    let shown = |seconds: u64| duration::show(Duration::from_secs(seconds));
+    match (event.held_s, event.held_at_least_s, event.held_at_most_s) {
+        // A line of an older version: without a status nobody stood by.
+        (Some(held), ..) if event.status.is_none() => about.push(format!("after at most {}", shown(held))),
+        (Some(held), ..) => about.push(format!("after {}", shown(held))),
+        (None, Some(least @ 1..), Some(most)) => {
+            about.push(format!("after at least {} and at most {}", shown(least), shown(most)));
+        }
+        (None, _, Some(most)) => about.push(format!("after at most {}", shown(most))),
+        _ => {}
     }
     if let Some(status) = event.status {
         about.push(format!("status {status}"));

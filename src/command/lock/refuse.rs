@@ -23,14 +23,18 @@ pub(super) enum Relation {
 }
 
 /// Compares a live record's owners with the caller's owner and callers.
-pub(super) fn relation(judged: &Judged, owner: &ProcessIdentity, callers: &[u32]) -> Relation {
-    let State::Live(Through::Owner(_)) = judged.state() else { return Relation::Stranger };
-    let Some(record) = judged.record() else { return Relation::Stranger };
-    if record.owners.iter().any(|held| held.same(owner)) {
-        return Relation::You;
-    }
-    // LIVE was just proved for the recorded identity, so a caller with its number is it.
-    if record.owners.iter().any(|held| callers.contains(&held.pid)) {
+pub(super) fn relation(
+    store: &Records,
+    judged: &Judged,
+    owner: &ProcessIdentity,
+    callers: &[u32],
+) -> Relation {
+    let (State::Live(Through::Owner(_)), Some(record)) = (judged.state(), judged.record()) else {
+        return Relation::Stranger;
+    };
+    if store.is_owned_by(record, owner) {
+        Relation::You
+    } else if store.is_owned_by_one_of(record, callers) {
         Relation::Ancestor
     } else {
         Relation::Stranger
@@ -49,9 +53,8 @@ pub(super) fn error(
         State::Live(holder) => Error::new(Kind::Held, tell::held(store, name, judged, *holder, stopped)),
         _ => tell::refusal(store, name, judged),
     };
-    let token = judged.record().map_or(0, |record| record.token);
-    let owner =
-        judged.record().and_then(|record| record.owners.first()).map_or_else(String::new, tell::process);
+    let token = judged.token.unwrap_or(0);
+    let owner = judged.record().map_or_else(String::new, |record| tell::first(store, record, tell::owner));
     match relation {
         Relation::Stranger => refusal,
         Relation::You => {
@@ -63,6 +66,9 @@ pub(super) fn error(
             match judged.state() {
                 State::Live(Through::Descendant) => format!(
                     "{name} is held by what {owner} started before it ended, and so by this process; waiting would be for yourself; token {token}"
+                ),
+                State::Live(Through::Carrier) => format!(
+                    "{name} is held by the run that this process belongs to; waiting would be for yourself; token {token}"
                 ),
                 _ => format!(
                     "{name} is held by your own caller, {owner}; waiting would be for yourself; token {token}"
@@ -84,7 +90,7 @@ pub(super) fn turned_away(
     status_file: &StatusFile,
 ) -> Status {
     let live = matches!(judged.state(), State::Live(_));
-    let stopped = matches!(judged.state(), State::Live(holder) if tell::is_stopped(judged, *holder));
+    let stopped = matches!(judged.state(), State::Live(holder) if tell::is_stopped(store, judged, *holder));
     let error = error(store, name, judged, relation, stopped);
     let exit = Exit::from(error.kind());
     report.error(&error, live && !stopped);
@@ -96,7 +102,7 @@ pub(super) fn turned_away(
         name.as_str(),
         &json!({
             "kind": error.kind().as_str(),
-            "token": judged.record().map(|record| record.token),
+            "token": judged.token,
         }),
     );
     if live {

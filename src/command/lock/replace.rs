@@ -26,7 +26,8 @@ pub(super) fn replace(
         AcquireOutcome::NotTaken(judged) => judged,
     };
     let callers = callers()?;
-    let relation = request.owners.first().map_or(Relation::Stranger, |me| relation(&judged, me, &callers));
+    let relation =
+        request.owners.first().map_or(Relation::Stranger, |me| relation(store, &judged, me, &callers));
     let token = judged.record().map(|record| record.token);
     let (State::Live(_), Relation::Stranger, Some(token)) = (judged.state(), relation, token) else {
         return Ok(TakeResult::No(Box::new(judged), relation));

@@ -16,7 +16,7 @@ use crate::command::typed::{busy_code, name};
 use crate::error::{Error, reason};
 use crate::exit::Status;
 use crate::model::name::LockName;
-use crate::model::record::{SUPERVISOR, VIA_RUN};
+use crate::model::record::{SUPERVISOR, VIA_RUN, note};
 use crate::report::Report;
 use crate::verdict::limits::Limits;
 use crate::verdict::ownership::Credential;
@@ -30,6 +30,7 @@ use std::process::Command;
 pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(args.busy.busy_code, None)?;
+    let note = note(args.note.as_deref()).map_err(Error::usage)?;
     exec::check(&args.command, "orion-lock run -w 10m NAME CMD [ARG...]")?;
     let status_file = StatusFile::open(args.status_file.as_deref())?;
     let store = call.store()?;
@@ -44,7 +45,7 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     }
     let request = AcquireRequest {
         owners: vec![me],
-        note: args.note.clone(),
+        note,
         attrs,
         pulse: if args.owner_only { PulsePolicy::Nobody } else { PulsePolicy::Us },
     };

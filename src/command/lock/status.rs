@@ -10,7 +10,7 @@ use crate::exit::{Exit, Status};
 use crate::model::duration;
 use crate::model::name::LockName;
 use crate::model::record::BROKEN_BY;
-use crate::os::clock;
+use crate::os::{host, proc};
 use crate::report::escape;
 use crate::verdict::liveness::{State, Through};
 use serde_json::{Value, json};
@@ -65,7 +65,9 @@ fn one(call: &LockCall, place: &Where, name: &LockName) -> Result<Status, Error>
 fn text(call: &LockCall, store: &Records, name: &LockName, judged: &Judged) -> String {
     let mut lines = vec![match judged.state() {
         State::Free | State::Dead => free(store, name, judged),
-        State::Live(holder) => tell::held(store, name, judged, *holder, tell::is_stopped(judged, *holder)),
+        State::Live(holder) => {
+            tell::held(store, name, judged, *holder, tell::is_stopped(store, judged, *holder))
+        }
         State::Corrupt(why) => {
             format!(
                 "{name}: free; its record is corrupt ({why}) and will be set aside; {}",
@@ -87,7 +89,7 @@ fn text(call: &LockCall, store: &Records, name: &LockName, judged: &Judged) -> S
 fn free(store: &Records, name: &LockName, judged: &Judged) -> String {
     let looked_in = store.path().display();
     let Some(record) = judged.record() else { return format!("{name}: free, never held in {looked_in}") };
-    let who = record.owners.first().map_or_else(String::new, tell::process);
+    let who = tell::first(store, record, tell::owner);
     let broken_by = record.attrs.get(BROKEN_BY).map(|by| by["uid"].to_string());
     match (&record.released_at, broken_by) {
         (Some(at), Some(uid)) => format!(
@@ -104,9 +106,13 @@ fn free(store: &Records, name: &LockName, judged: &Judged) -> String {
 /// What `/proc` knows of the holder at this moment.
 fn now(store: &Records, name: &LockName, judged: &Judged, holder: Through) -> Vec<String> {
     let record = judged.record();
-    let pid = match holder {
-        Through::Owner(place) => record.and_then(|record| record.owners.get(place)).map(|owner| owner.pid),
-        Through::Descendant => store.carriers(name, record.map(|record| record.token)).pids.first().copied(),
+    let owner = match holder {
+        Through::Owner(place) => record.and_then(|record| record.owners.get(place)),
+        Through::Descendant | Through::Carrier => None,
+    };
+    let pid = match (record, owner) {
+        (Some(record), Some(owner)) => store.number_here(record, owner),
+        _ => store.carriers(name, judged).pids.first().copied(),
     };
     let mut lines: Vec<String> = Vec::new();
     if let Some(Value::Object(now)) = pid.map(tell::process_now) {
@@ -119,7 +125,7 @@ fn now(store: &Records, name: &LockName, judged: &Judged, holder: Through) -> Ve
                 .filter_map(|(key, label)| shown(key, label)),
         );
     }
-    if let Some(silent) = record.and_then(|record| record.overdue(clock::monotonic_us())) {
+    if let Some(silent) = record.and_then(|record| record.overdue(host::awake_time)) {
         let promised = record.and_then(|record| record.last_tick.as_ref()?.every_s).unwrap_or(0);
         let promised = duration::show(std::time::Duration::from_secs(promised));
         lines.push(format!(
@@ -128,9 +134,7 @@ fn now(store: &Records, name: &LockName, judged: &Judged, holder: Through) -> Ve
             record.map_or(0, |record| record.token)
         ));
     }
-    if let Through::Owner(place) = holder
-        && let Some(owner) = record.and_then(|record| record.owners.get(place))
-        && let Ok(stat) = crate::os::proc::stat(owner.pid)
+    if let (Some(owner), Some(stat)) = (owner, pid.and_then(|pid| proc::stat(pid).ok()))
         && escape(stat.comm.as_bytes(), 40) != escape(owner.comm.as_bytes(), 40)
     {
         lines.push(format!("  now called: {} (it may change its name)", escape(stat.comm.as_bytes(), 40)));

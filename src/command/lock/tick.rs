@@ -23,7 +23,10 @@ pub(super) fn tick(call: &LockCall, args: &LockTick) -> Result<Status, Error> {
         .hint("acquire it again before going on"));
     }
     if !store.tick(&name, &right, args.every)? {
-        return Err(not_owner(&name, "it was released or broken; acquire it again before going on"));
+        return Err(not_owner(
+            &name,
+            "it was released or broken, or its record was removed; acquire it again before going on",
+        ));
     }
     if call.report.json {
         drop(call.report.object(&json!({"name": name.as_str(), "ticked": true})));

@@ -8,6 +8,7 @@ use crate::command::typed::name;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
+use crate::model::observation::Found;
 use crate::verdict::liveness::{State, Through};
 use serde_json::json;
 
@@ -17,6 +18,9 @@ pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error>
     let store = call.holding(&name)?;
     let judged = store.look(&name);
     store.owned(&name, &judged.found, None, &right)?;
+    if matches!(judged.found, Found::Nothing) && matches!(judged.state(), State::Live(_)) {
+        return Err(not_owner(&name, "its record was removed; acquire it again before going on"));
+    }
     if let Some(at) = judged.record().and_then(|record| record.released_at.as_ref()) {
         return Err(not_owner(&name, &format!("it was released at {at}")));
     }
@@ -29,15 +33,13 @@ pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error>
 
 /// Identity alone counts here: work that an ended owner left behind is not the owner.
 fn alive(store: &Records, name: &LockName, judged: Judged, orphan_ok: bool) -> Result<(), Error> {
-    if orphan_ok && judged.state() == &State::Live(Through::Descendant) {
+    if orphan_ok && matches!(judged.state(), State::Live(Through::Descendant | Through::Carrier)) {
         return Ok(());
     }
     let identity = store.judge_identity(&judged.found);
     match identity.state {
         State::Live(_) => Ok(()),
-        State::Unknown(_) => {
-            Err(tell::refusal(store, name, &Judged { found: judged.found, judgement: identity }))
-        }
+        State::Unknown(_) => Err(tell::refusal(store, name, &Judged { judgement: identity, ..judged })),
         _ => Err(Error::new(
             Kind::OwnerEnded,
             format!("{name}: its owner has ended, so it is yours no longer"),

@@ -17,7 +17,9 @@ use crate::model::name::LockName;
 use crate::os::host;
 use crate::os::process::{PidFd, Pin, pin};
 use crate::verdict::liveness::{State, Through};
+use crate::verdict::ownership::Credential;
 use serde_json::json;
+use std::os::unix::process::parent_id;
 use std::time::Instant;
 
 /// What it came to.
@@ -33,8 +35,19 @@ pub(super) fn take(
     request: &AcquireRequest<'_>,
     wait: &Wait,
 ) -> Result<TakeResult, Error> {
+    take_for(store, name, request, wait, None)
+}
+
+/// As [`take`], for a caller: when that ends, the waiting ends too and nothing is taken, whoever is to own it.
+pub(super) fn take_for(
+    store: &Records,
+    name: &LockName,
+    request: &AcquireRequest<'_>,
+    wait: &Wait,
+    caller: Option<&Caller>,
+) -> Result<TakeResult, Error> {
     let owner = request.owners.first().ok_or_else(|| Error::new(Kind::Bug, "nobody is to own it"))?;
-    let waiter = Waiter { store, name, owner, end: end(wait.wait.or(Some(Patience::NONE))) };
+    let waiter = Waiter { store, name, owner, caller, end: end(wait.wait.or(Some(Patience::NONE))) };
     let mut first = true;
     let attempt = || {
         // Straight for it once; who waits only looks, until it can be taken.
@@ -52,9 +65,34 @@ pub(super) fn take(
         }
     };
     Ok(match waiter.wait(attempt)? {
+        // Taken in the very moment in which the caller ended: nobody would know the token.
+        Ok(acquired) if wait.wait.is_some() && caller.is_some_and(Caller::has_ended) => {
+            store.release(name, &Credential::Token(acquired.record.token))?;
+            return Err(waiter.nobody_to_tell());
+        }
         Ok(acquired) => TakeResult::Yes(acquired),
         Err((judged, relation)) => TakeResult::No(judged, relation),
     })
+}
+
+/// The process that called this one.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pid: u32,
+    /// Its end wakes us; `None` where that cannot be had, and a look now and then must do.
+    fd: Option<PidFd>,
+}
+
+impl Caller {
+    pub(super) fn of_this_process() -> Self {
+        let pid = parent_id();
+        Self { pid, fd: PidFd::open(pid).ok() }
+    }
+
+    /// Whoever is our parent now was not, if it has (getppid(2)).
+    fn has_ended(&self) -> bool {
+        parent_id() != self.pid
+    }
 }
 
 /// `wait`: until it is free, without taking it. Nothing is written, and nobody is counted.
@@ -70,7 +108,7 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
         return Ok(Exit::Ok.into());
     };
     let me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
-    let waiter = Waiter { store: &store, name: &name, owner: &me, end: end(args.wait) };
+    let waiter = Waiter { store: &store, name: &name, owner: &me, caller: None, end: end(args.wait) };
     let attempt = || {
         let judged = store.look(&name);
         match judged.state() {
@@ -93,7 +131,8 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
             Ok(Exit::Ok.into())
         }
         Err((judged, relation)) => {
-            let stopped = matches!(judged.state(), State::Live(holder) if tell::is_stopped(&judged, *holder));
+            let stopped =
+                matches!(judged.state(), State::Live(holder) if tell::is_stopped(&store, &judged, *holder));
             let error = refuse::error(&store, &name, &judged, relation, stopped);
             call.report.error(&error, matches!(judged.state(), State::Live(_)) && !stopped);
             for line in &judged.judgement.evidence {
@@ -125,6 +164,7 @@ struct Waiter<'a> {
     store: &'a Records,
     name: &'a LockName,
     owner: &'a ProcessIdentity,
+    caller: Option<&'a Caller>,
     end: Option<Instant>,
 }
 
@@ -142,6 +182,9 @@ impl Waiter<'_> {
             if let Some(watch) = &mut watch {
                 over = self.end.is_some_and(|end| Instant::now() >= end);
                 watch.prepare();
+                if self.caller.is_some_and(Caller::has_ended) {
+                    return Err(self.nobody_to_tell());
+                }
                 if watch.client_ended() {
                     return Err(self.nobody_to_own_it());
                 }
@@ -162,7 +205,10 @@ impl Waiter<'_> {
                 _ if over || !waits => return Ok(Err((Box::new(judged), relation))),
                 Some(watch) => watch.rest(&judged, self.end),
                 None if self.is_over() => return Ok(Err((Box::new(judged), relation))),
-                None => watch = Some(HolderWatch::start(self.store, self.name, self.client()?)),
+                None => {
+                    let caller = self.caller.and_then(|it| it.fd.as_ref());
+                    watch = Some(HolderWatch::start(self.store, self.name, self.client()?, caller));
+                }
             }
         }
     }
@@ -183,6 +229,13 @@ impl Waiter<'_> {
         }
     }
 
+    fn nobody_to_tell(&self) -> Error {
+        Error::new(
+            Kind::OwnerEnded,
+            format!("{}: not taken: the caller of this command ended while it waited", self.name),
+        )
+    }
+
     fn nobody_to_own_it(&self) -> Error {
         Error::new(
             Kind::OwnerEnded,
@@ -191,8 +244,8 @@ impl Waiter<'_> {
     }
 
     fn relation(&self, judged: &Judged, callers: &mut Option<Vec<u32>>) -> Result<Relation, Error> {
-        if let (State::Live(Through::Descendant), Some(record)) = (judged.state(), judged.record())
-            && self.store.carries(self.name, record.token, std::process::id())
+        if let State::Live(Through::Descendant | Through::Carrier) = judged.state()
+            && self.store.carries(self.name, judged, std::process::id())
         {
             return Ok(Relation::Ancestor);
         }
@@ -201,10 +254,10 @@ impl Waiter<'_> {
             Some(above) => above,
             None => callers.insert(owner::callers()?),
         };
-        let found = relation(judged, self.owner, above);
+        let found = relation(self.store, judged, self.owner, above);
         if found == Relation::Ancestor && known {
             // A caller may have ended since, and its number be the holder's now.
-            return Ok(relation(judged, self.owner, callers.insert(owner::callers()?)));
+            return Ok(relation(self.store, judged, self.owner, callers.insert(owner::callers()?)));
         }
         Ok(found)
     }

@@ -4,6 +4,7 @@ use super::LockCall;
 use crate::cli::shared::Whose;
 use crate::command::records::Where;
 use crate::error::Error;
+use crate::os::users;
 
 /// The directories to read.
 pub(super) fn places(call: &LockCall, whose: &Whose) -> Result<Vec<Where>, Error> {
@@ -14,11 +15,12 @@ pub(super) fn places(call: &LockCall, whose: &Whose) -> Result<Vec<Where>, Error
     if !whose.all_users {
         return Ok(vec![call.place()]);
     }
-    let passwd = std::fs::read_to_string("/etc/passwd").map_err(|error| Error::io("/etc/passwd", &error))?;
-    let names = passwd.lines().filter_map(|line| line.split(':').next()).filter(|name| !name.is_empty());
+    // Whom only a directory service knows cannot be listed: it may have a hundred thousand.
+    let accounts = users::listed().map_err(Error::config)?;
+    let names = accounts.into_iter().map(|account| account.name);
     let mut places: Vec<Where> = Vec::new();
     let mut seen = Vec::new();
-    for place in names.map(|name| of(name.to_owned())) {
+    for place in names.map(of) {
         // Several system users share a home, or have none.
         if let Ok(found) = place.place()
             && found.path.is_dir()

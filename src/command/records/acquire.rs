@@ -6,7 +6,8 @@ use crate::model::event::Event;
 use crate::model::host::HostIdentity;
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::model::record::{self, Record, SCHEMA, VIA_ACQUIRE};
+use crate::model::record::{self, PulseFile, Record, SCHEMA, VIA_ACQUIRE};
+use crate::model::time::WallTime;
 use crate::model::token::{GuardToken, next};
 use crate::os::guard::Guard;
 use crate::os::pulse::{self, Left, Pulse};
@@ -82,6 +83,8 @@ struct Progress {
     /// The last record we tried to place.
     placed: Option<Record>,
     pulse: Option<Pulse>,
+    /// The token that a description of the caller's was locked for.
+    lent: Option<u64>,
     reclaimed: Option<Record>,
     said: Vec<String>,
 }
@@ -117,6 +120,7 @@ impl Records {
         let outcome = self.passes(name, request, terms, &mut progress);
         if outcome.is_err() {
             self.take_back(name, &progress);
+            give_back(&request.pulse, &mut progress);
         }
         outcome
     }
@@ -164,7 +168,7 @@ impl Records {
         {
             return self.adopt(name, &guard, guard_token, placed.clone(), progress);
         }
-        let judged = self.judge(name, found);
+        let judged = self.judge(name, found, Some(guard_token));
         match judged.state() {
             State::Live(_) | State::Unknown(_) => {
                 return Ok(Pass::Done(Box::new(AcquireOutcome::NotTaken(judged))));
@@ -185,7 +189,7 @@ impl Records {
         if guard_token == GuardToken::Garbage {
             progress
                 .said
-                .push(format!("{name}: its guard held no token of ours; the clock and the record decide"));
+                .push(format!("{name}: its guard held no token of ours, so tokens may have fallen; the clock and the record decide"));
         }
         if guard_token == GuardToken::Empty && self.in_container() && !self.state.private {
             progress.said.push(format!(
@@ -193,15 +197,21 @@ impl Records {
             ));
         }
         let last = judged.record().map(|record| record.token);
-        let token = next(guard_token, last, clock::wall())
-            .ok_or_else(|| Error::new(Kind::Bug, format!("{name}: no tokens are left")))?;
+        let token = next(guard_token, last, clock::wall());
         guard.write_token(token).map_err(|error| self.guard_error(name, &error))?;
-        progress.pulse = self.take_pulse(name, token, &request.pulse, progress)?;
-        let mut record = self.fresh(name, token, request)?;
+        let pulse = self.take_pulse(name, token, &request.pulse, progress)?;
+        let mut record = self.fresh(name, token, pulse, request)?;
         for (key, value) in judged.record().map(terms.inherit).unwrap_or_default() {
             record.attrs.entry(key).or_insert(value);
         }
         let bytes = record::bytes(&record);
+        if bytes.len() > record::MAX_BYTES {
+            return Err(Error::usage(format!(
+                "{name}: what is to be recorded takes {} bytes, and no reader accepts more than {}",
+                bytes.len(),
+                record::MAX_BYTES
+            )));
+        }
         // A corrupt one was set aside already; its file is not in the way any more.
         let old = file.filter(|_| judged.record().is_some());
         self.place(name, &guard, old.as_ref(), record, &bytes, progress)
@@ -272,13 +282,14 @@ impl Records {
         }))))
     }
 
+    /// Leaves the pulse; gives the file that it is on.
     fn take_pulse(
         &self,
         name: &LockName,
         token: u64,
         wish: &PulsePolicy<'_>,
         progress: &mut Progress,
-    ) -> Result<Option<Pulse>, Error> {
+    ) -> Result<Option<PulseFile>, Error> {
         let failed = |error: std::io::Error| {
             Error::new(
                 Kind::System,
@@ -286,29 +297,42 @@ impl Records {
             )
             .hint("nothing was run; --owner-only does without it")
         };
-        let supported = match wish {
+        // What an earlier pass locked stands for nobody.
+        progress.pulse = None;
+        give_back(wish, progress);
+        let taken = match wish {
             PulsePolicy::Nobody => return Ok(None),
-            PulsePolicy::Descriptor(fd) => pulse::lock_through(fd, token).map_err(failed)?,
+            PulsePolicy::Descriptor(fd) if pulse::lock_through(fd, token).map_err(failed)? => {
+                progress.lent = Some(token);
+                Some(pulse::file_behind(fd).map_err(failed)?)
+            }
+            PulsePolicy::Descriptor(_) => None,
             PulsePolicy::Us => {
-                let fd = pulse::open(self.folder(), name.as_str()).map_err(failed)?;
-                match pulse::lock(fd, token).map_err(failed)? {
-                    Left::Pulse(pulse) => return Ok(Some(pulse)),
-                    Left::Unsupported => false,
+                let open = pulse::open(self.folder(), name.as_str()).map_err(failed)?;
+                match pulse::lock(open, token).map_err(failed)? {
+                    Left::Pulse(pulse) => Some(progress.pulse.insert(pulse).file),
+                    Left::Unsupported => None,
                 }
             }
         };
-        if !supported {
+        if taken.is_none() {
             progress
                 .said
                 .push(format!("{name}: this file system has no open-file-description locks, so no pulse"));
         }
-        Ok(None)
+        Ok(taken)
     }
 
     /// # Errors
     /// A fact about this host that there is and that could not be read now: a record without it
     /// could be judged by nobody later.
-    fn fresh(&self, name: &LockName, token: u64, request: &AcquireRequest<'_>) -> Result<Record, Error> {
+    fn fresh(
+        &self,
+        name: &LockName,
+        token: u64,
+        pulse: Option<PulseFile>,
+        request: &AcquireRequest<'_>,
+    ) -> Result<Record, Error> {
         if let Some(error) = &self.fixed().unread {
             return Err(Error::io(&format!("{name}: the identity of this host"), error));
         }
@@ -325,6 +349,7 @@ impl Records {
             owners: request.owners.clone(),
             host,
             acquired_at: clock::wall().rfc3339(),
+            pulse,
             last_tick: None,
             note: request.note.clone(),
             released_at: None,
@@ -341,11 +366,23 @@ impl Records {
     }
 }
 
+/// Unlocks what was locked through a description of the caller's: its holder would look like a run.
+fn give_back(wish: &PulsePolicy<'_>, progress: &mut Progress) {
+    if let (PulsePolicy::Descriptor(fd), Some(token)) = (wish, progress.lent.take()) {
+        pulse::unlock_through(fd, token);
+    }
+}
+
 /// How an owner's end is called: normal for a `run`, and a missed release for an `acquire`.
 fn end_of(name: &LockName, ended: &Record) -> Event {
     let word = if ended.via() == Some(VIA_ACQUIRE) { "reclaimed" } else { "ended" };
-    let held = ended.since().and_then(|since| since.age(clock::wall()));
-    Event { held_s: held.map(|held| held.as_secs()), ..event_of(word, name, ended) }
+    let until = |end: WallTime| ended.since()?.age(end).map(|held| held.as_secs());
+    let ticked = ended.last_tick.as_ref().and_then(|tick| WallTime::parse(&tick.utc));
+    Event {
+        held_at_least_s: Some(ticked.and_then(until).unwrap_or(0)),
+        held_at_most_s: until(clock::wall()),
+        ..event_of(word, name, ended)
+    }
 }
 
 /// A record that a newer version wrote.

@@ -8,7 +8,9 @@ use crate::model::observation::Found;
 use crate::model::record::Stored;
 use crate::model::token::GuardToken;
 use crate::os::dir::Opened;
+use crate::os::guard::Guard;
 use crate::os::{clock, record_file};
+use crate::verdict::liveness::State;
 use crate::verdict::ownership::{Credential, Ownership, ownership};
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
@@ -72,7 +74,41 @@ impl Records {
             }
             other => (Released::Now, other?),
         };
-        Ok(if stored.is_some() { (how, stored) } else { (Released::Before, None) })
+        Ok(match (stored, right) {
+            (None, Credential::Token(token)) if self.let_go(name, *token)? => (Released::Now, None),
+            (None, _) => (Released::Before, None),
+            (stored, _) => (how, stored),
+        })
+    }
+
+    /// Somebody removed the record of this token, and a pulse stands for it still: then the guard is what can
+    /// be changed. `false`: there was nothing to let go.
+    fn let_go(&self, name: &LockName, token: u64) -> Result<bool, Error> {
+        let removed = self.look(name);
+        if removed.token != Some(token)
+            || removed.record().is_some()
+            || !matches!(removed.state(), State::Live(_))
+        {
+            return Ok(false);
+        }
+        self.without_record(name, token, |guard| raise(guard, token))
+    }
+
+    /// Does `act` under the guard if no record stands there and the guard's token is this one.
+    pub(super) fn without_record(
+        &self,
+        name: &LockName,
+        token: u64,
+        act: impl FnOnce(&Guard<'_>),
+    ) -> Result<bool, Error> {
+        let guard = self.guard(name)?;
+        let (found, _) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
+        let last = guard.token().ok().and_then(GuardToken::number);
+        let same = matches!(found, Found::Nothing) && last == Some(token);
+        if same {
+            act(&guard);
+        }
+        Ok(same)
     }
 
     /// Changes the caller's record under the guard. Gives the record as it was, or `None`
@@ -104,10 +140,9 @@ impl Records {
                     record_file::replace(self.folder(), name.as_str(), &file, &bytes).map_err(failed)?
                 }
                 RecordChange::Remove => {
-                    // The record takes its token along; the guard, perhaps made anew, must know it.
-                    if guard.token().ok().and_then(GuardToken::number).unwrap_or(0) < stored.record.token {
-                        drop(guard.write_token(stored.record.token));
-                    }
+                    // The record takes its token along, and without one the pulse of the guard's token counts:
+                    // one above, a pulse that is still open somewhere stands for nobody.
+                    raise(&guard, stored.record.token);
                     record_file::remove(self.folder(), name.as_str(), &file).map_err(failed)?
                 }
             };
@@ -156,6 +191,12 @@ impl Records {
         guard: Option<GuardToken>,
         right: &Credential,
     ) -> Result<(), Error> {
+        if let (Credential::Owner(owner), Some(stored)) = (right, found.stored())
+            && !self.numbers_are_ours(&stored.record)
+            && !self.is_owned_by(&stored.record, owner)
+        {
+            return Err(not_owner(name, "its record is from another container or another boot"));
+        }
         match ownership(found, guard, right) {
             Ownership::Mine | Ownership::AlreadyReleased => Ok(()),
             Ownership::NotMine(whose) => Err(not_owner(name, &whose)),
@@ -169,6 +210,13 @@ impl Records {
         let missing =
             |file: String| matches!(self.folder().open_file(&file, OFlags::RDONLY), Ok(Opened::Missing));
         missing(format!("{name}.json")) && missing(format!("{name}.guard"))
+    }
+}
+
+/// Makes the guard's token one that nobody was given. On a full disk too: it is written in place.
+fn raise(guard: &Guard<'_>, token: u64) {
+    if guard.token().ok().and_then(GuardToken::number).unwrap_or(0) <= token {
+        drop(guard.write_token(token + 1));
     }
 }
 

@@ -1,14 +1,14 @@
 //! What a hold comes to: ticks, the end of a run, freeing by hand, and the processes
 //! that would have to end for a lock to be free.
 
-use super::{RecordChange, Records, Released, event_of};
+use super::{Judged, RecordChange, Records, Released, event_of};
 use crate::error::{Error, Kind, reason};
 use crate::model::event::Event;
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::record::{BROKEN_BY, LastTick, Record, Stored};
 use crate::os::process::{self, PidFd, Pin};
-use crate::os::{clock, pulse, tree};
+use crate::os::{clock, host, tree};
 use crate::verdict::liveness::{Scope, scope};
 use crate::verdict::ownership::Credential;
 use serde_json::json;
@@ -47,10 +47,12 @@ impl Records {
     ) -> Result<bool, Error> {
         let ticked = self.change(name, right, |stored| {
             let before = stored.record.last_tick.as_ref().and_then(|tick| tick.every_s);
+            let awake = host::awake_time();
             let tick = LastTick {
                 utc: clock::wall().rfc3339(),
                 boottime_us: clock::boottime_us(),
-                monotonic_us: clock::monotonic_us(),
+                monotonic_us: awake.monotonic_us,
+                time_ns: awake.time_ns,
                 every_s: match every {
                     None => before,
                     Some(Duration::ZERO) => None,
@@ -120,21 +122,41 @@ impl Records {
             act();
             RecordChange::Keep
         })?;
-        Ok(kept.is_some())
+        // A removed record frees nobody, so it keeps nobody from being asked to end either.
+        Ok(kept.is_some() || self.without_record(name, token, |_| act())?)
     }
 
-    /// Opens everybody who holds a lock by this record. Ourselves we never name.
+    /// Opens everybody who holds a lock: the owners of its record, and who carries its pulse. Ourselves we never name.
     ///
     /// # Errors
     /// UNAVAILABLE when an owner could be neither opened nor proved to have ended.
-    pub(crate) fn holders(&self, name: &LockName, record: &Record) -> Result<HolderProcesses, Error> {
+    pub(crate) fn holders(&self, name: &LockName, judged: &Judged) -> Result<HolderProcesses, Error> {
+        let mut holders = HolderProcesses { processes: Vec::new(), supervisor: None };
+        if let Some(record) = judged.record() {
+            self.add_owners(name, record, &mut holders)?;
+        }
+        for pid in self.carriers(name, judged).pids {
+            if let Ok(fd) = PidFd::open(pid)
+                && self.carries(name, judged, pid)
+            {
+                holders.add(fd);
+            }
+        }
+        Ok(holders)
+    }
+
+    fn add_owners(
+        &self,
+        name: &LockName,
+        record: &Record,
+        holders: &mut HolderProcesses,
+    ) -> Result<(), Error> {
         let here = self.here(Some(record));
         let pin = match scope(record, &here) {
             Scope::ByNumber => process::pin,
             Scope::Search => process::find,
             _ => |_: &ProcessIdentity| Pin::Ended,
         };
-        let mut holders = HolderProcesses { processes: Vec::new(), supervisor: None };
         for owner in &record.owners {
             match pin(owner) {
                 Pin::Running(fd) if record.supervisor().is_some_and(|it| it.pid == owner.pid) => {
@@ -147,19 +169,12 @@ impl Records {
                 Pin::Unknown(errno) => {
                     return Err(Error::new(
                         Kind::CannotTell,
-                        format!("{name}: pid {}: {}", owner.pid, reason(&errno.into())),
+                        format!("{name}: one of its owners cannot be opened: {}", reason(&errno.into())),
                     ));
                 }
             }
         }
-        for pid in self.carriers(name, Some(record.token)).pids {
-            if let Ok(fd) = PidFd::open(pid)
-                && pulse::carries(self.folder(), name.as_str(), record.token, pid)
-            {
-                holders.add(fd);
-            }
-        }
-        Ok(holders)
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 mod acquire;
 mod change;
 mod hold;
+mod judging;
 mod set_aside;
 mod watch;
 
@@ -13,21 +14,20 @@ pub(crate) use acquire::{
 };
 pub(crate) use change::{RecordChange, Released, not_owner};
 pub(crate) use hold::RunEnd;
+pub(crate) use judging::Judged;
 pub(crate) use watch::HolderWatch;
 
 use crate::env;
 use crate::error::{Error, Kind};
 use crate::model::event::Event;
-use crate::model::host::HostIdentity;
+use crate::model::host::{HostIdentity, INITIAL_PID_NS};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::model::observation::{Found, Here, OwnerFacts, PulseFacts};
 use crate::model::record::Record;
 use crate::os::dir::Dir;
 use crate::os::guard::{Guard, Taking};
 use crate::os::state_dir::{self, StateDir};
-use crate::os::{clock, host, log_file, observe, proc, pulse, record_file};
-use crate::verdict::liveness::{Judgement, Scope, State, judge, scope};
+use crate::os::{clock, host, log_file, proc, record_file};
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,27 +73,8 @@ struct Fixed {
     /// Why something of `host` is missing that is there.
     unread: Option<std::io::Error>,
     proc_is_ours: bool,
-    /// `None` where `/proc` does not let us see ourselves.
-    me: Option<ProcessIdentity>,
-}
-
-/// A record with its verdict.
-#[derive(Debug)]
-pub(crate) struct Judged {
-    pub(crate) found: Found,
-    pub(crate) judgement: Judgement,
-}
-
-impl Judged {
-    /// The record, where there is one that parses.
-    pub(crate) fn record(&self) -> Option<&Record> {
-        self.found.stored().map(|stored| &stored.record)
-    }
-
-    /// The verdict.
-    pub(crate) fn state(&self) -> &State {
-        &self.judgement.state
-    }
+    /// An error where `/proc` does not let us see ourselves.
+    me: std::io::Result<ProcessIdentity>,
 }
 
 impl Records {
@@ -141,98 +122,27 @@ impl Records {
 
     /// Are we in a pid namespace other than the initial one?
     pub(crate) fn in_container(&self) -> bool {
-        self.fixed().host.pid_ns.is_some_and(|inode| inode != crate::model::host::INITIAL_PID_NS)
+        self.fixed().host.pid_ns.is_some_and(|inode| inode != INITIAL_PID_NS)
     }
 
     /// This process, as an owner.
     ///
     /// # Errors
-    /// UNAVAILABLE where `/proc` cannot show us to ourselves.
+    /// UNAVAILABLE where `/proc` cannot show us to ourselves, OSERR where no descriptor is left to look.
     pub(crate) fn me(&self) -> Result<ProcessIdentity, Error> {
-        self.fixed().me.clone().ok_or_else(unverifiable)
+        match &self.fixed().me {
+            Ok(me) => Ok(me.clone()),
+            // What we need for ourselves and cannot have has a name of its own.
+            Err(error) if host::may_pass(error) => Err(Error::io("/proc/self/stat", error)),
+            Err(_) => Err(unverifiable()),
+        }
     }
 
     fn fixed(&self) -> &Fixed {
         self.fixed.get_or_init(|| {
             let (host, unread) = host::observe();
-            Fixed { host, unread, proc_is_ours: proc::is_ours(), me: host::myself().ok() }
+            Fixed { host, unread, proc_is_ours: proc::is_ours(), me: host::myself() }
         })
-    }
-
-    /// Ourselves, with a "now" that is later than everything read before the call.
-    fn here(&self, record: Option<&Record>) -> Here {
-        let fixed = self.fixed();
-        let foreign = record.is_some_and(|record| record.host.pid_ns != fixed.host.pid_ns);
-        Here {
-            host: HostIdentity { boottime_us: clock::boottime_us(), ..fixed.host.clone() },
-            unread: fixed.unread.as_ref().map(crate::error::reason),
-            proc_is_ours: fixed.proc_is_ours,
-            local: self.state.local,
-            network: self.state.network,
-            private: self.state.private,
-            // Costs a reading of mountinfo, and matters only for records from elsewhere.
-            sees_everybody: foreign && host::sees_everybody(),
-            pidfs: fixed.me.as_ref().is_some_and(|me| me.pidfs_ino.is_some()),
-        }
-    }
-
-    /// What stands under a name, judged, without a lock and without writing.
-    pub(crate) fn look(&self, name: &LockName) -> Judged {
-        self.judge(name, record_file::read(&self.folder, name.as_str(), self.kind))
-    }
-
-    /// Judges what was read just before.
-    fn judge(&self, name: &LockName, found: Found) -> Judged {
-        let (here, owners) = self.facts(&found);
-        let mut judgement = judge(&found, &here, &owners, PulseFacts::NotAsked);
-        if !matches!(judgement.state, State::Live(_) | State::Free | State::Newer(_)) {
-            let token = found.stored().map(|stored| stored.record.token);
-            let pulse = pulse::ask(&self.folder, name.as_str(), token);
-            judgement = judge(&found, &here, &owners, pulse);
-        }
-        Judged { found, judgement }
-    }
-
-    /// Judges identity alone: the pulse is not asked.
-    pub(crate) fn judge_identity(&self, found: &Found) -> Judgement {
-        let (here, owners) = self.facts(found);
-        judge(found, &here, &owners, PulseFacts::NotAsked)
-    }
-
-    fn facts(&self, found: &Found) -> (Here, Vec<OwnerFacts>) {
-        let record =
-            found.stored().map(|stored| &stored.record).filter(|record| record.released_at.is_none());
-        let here = self.here(record);
-        let owners = record.map_or_else(Vec::new, |record| match scope(record, &here) {
-            Scope::ByNumber => {
-                record.owners.iter().map(|owner| observe::by_number(owner, here.pidfs)).collect()
-            }
-            Scope::Search => observe::by_search(&record.owners),
-            Scope::Restarted(_) | Scope::Private | Scope::Unclear(_) => {
-                vec![OwnerFacts::NotLooked; record.owners.len()]
-            }
-        });
-        (here, owners)
-    }
-
-    /// Processes that carry the pulse of a token.
-    pub(crate) fn carriers(&self, name: &LockName, token: Option<u64>) -> crate::os::fdinfo::LockHolders {
-        pulse::carriers(&self.folder, name.as_str(), token)
-    }
-
-    /// Does anybody carry the pulse of a token?
-    pub(crate) fn pulse(&self, name: &LockName, token: u64) -> PulseFacts {
-        pulse::ask(&self.folder, name.as_str(), Some(token))
-    }
-
-    /// Does this process carry the pulse of a token?
-    pub(crate) fn carries(&self, name: &LockName, token: u64, pid: u32) -> bool {
-        pulse::carries(&self.folder, name.as_str(), token, pid)
-    }
-
-    /// The last token of a name, read without its guard; for a name without a record.
-    pub(crate) fn last_token(&self, name: &LockName) -> Option<crate::model::token::GuardToken> {
-        crate::os::guard::peek(&self.folder, name.as_str())
     }
 
     /// Every name with a record, sorted.
@@ -299,12 +209,13 @@ impl Records {
     }
 }
 
-/// The event of a record's token and first owner.
+/// The event of a record's token and first owner, with the number that one has in its own pid namespace.
 pub(crate) fn event_of(event: &str, name: &LockName, record: &Record) -> Event {
     let owner = record.owners.first();
     Event {
         token: Some(record.token),
         pid: owner.map(|owner| owner.pid),
+        pid_ns: record.host.pid_ns.filter(|inode| *inode != INITIAL_PID_NS),
         comm: owner.map(|owner| owner.comm.clone()),
         ..Event::new(event, clock::wall().rfc3339(), name.as_str())
     }

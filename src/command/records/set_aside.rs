@@ -5,6 +5,7 @@ use super::Records;
 use crate::error::{Error, Kind};
 use crate::model::event::Event;
 use crate::model::name::LockName;
+use crate::model::token::GuardToken;
 use crate::os::{clock, record_file};
 use crate::verdict::liveness::State;
 use std::fs::File;
@@ -15,9 +16,10 @@ impl Records {
     /// # Errors
     /// CANNOT TELL when it is not (or no longer) corrupt, and what the system answers.
     pub(crate) fn set_corrupt_aside(&self, name: &LockName) -> Result<String, Error> {
-        let _guard = self.guard(name)?;
+        let guard = self.guard(name)?;
+        let last = guard.token().unwrap_or(GuardToken::Garbage);
         let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
-        let judged = self.judge(name, found);
+        let judged = self.judge(name, found, Some(last));
         if let State::Corrupt(why) = judged.state()
             && let Some(line) = self.set_aside(name, why, file.as_ref())?
         {

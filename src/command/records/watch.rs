@@ -6,6 +6,7 @@
 
 use super::{Judged, Records};
 use crate::model::name::LockName;
+use crate::model::observation::Found;
 use crate::model::record::Record;
 use crate::os::clock;
 use crate::os::helper_thread::Wakeup;
@@ -41,13 +42,20 @@ pub(crate) struct HolderWatch<'a> {
     pulse: Option<Watched>,
     /// Whom we wait for, where that is not this process.
     client: Option<PidFd>,
+    /// Who started us, where we wait for that one: its end wakes us.
+    caller: Option<&'a PidFd>,
     /// The token whose owners were LIVE in a look and ended right after it.
     ended_after_look: Option<u64>,
 }
 
 impl<'a> HolderWatch<'a> {
-    /// Joins the line. `client` ends the waiting by its end.
-    pub(crate) fn start(store: &'a Records, name: &'a LockName, client: Option<PidFd>) -> Self {
+    /// Joins the line. The ends of `client` and `caller` end the waiting.
+    pub(crate) fn start(
+        store: &'a Records,
+        name: &'a LockName,
+        client: Option<PidFd>,
+        caller: Option<&'a PidFd>,
+    ) -> Self {
         let bell = Wakeup::new().ok();
         let place = bell.as_ref().and_then(|bell| Turn::join(store.folder(), name.as_str(), bell).ok());
         Self {
@@ -61,6 +69,7 @@ impl<'a> HolderWatch<'a> {
             inotify_tried: false,
             pulse: None,
             client,
+            caller,
             ended_after_look: None,
         }
     }
@@ -120,18 +129,30 @@ impl<'a> HolderWatch<'a> {
                     }
                 }
                 if pins.is_empty() {
-                    if self.ended_after_look.replace(record.token) != Some(record.token) {
-                        return (pins, Duration::ZERO);
-                    }
-                    complete = false;
+                    return self.none_to_watch(record.token);
                 }
             }
-            (State::Live(Through::Descendant), Some(record)) => complete &= self.watch_pulse(record.token),
+            (State::Live(_), _) if self.store.asks_at_its_name(self.name, judged) => {
+                complete &= judged.token.is_some_and(|token| self.watch_pulse(token));
+            }
+            // The pulse file was removed: there is no byte to wait for, but there are processes.
+            (State::Live(_), Some(record)) => {
+                pins = self.store.carrier_pins(self.name, judged);
+                if pins.is_empty() {
+                    return self.none_to_watch(record.token);
+                }
+            }
             // Corrupt, with a pulse on some byte: a lock on all of them would be in the way of the next owner.
             (State::Live(_), None) => complete = false,
             _ => {}
         }
         (pins, if complete { jittered(LOOK) } else { POLL })
+    }
+
+    /// Whoever was LIVE in the look ended right after it: one more look at once, then now and then.
+    fn none_to_watch(&mut self, token: u64) -> (Vec<PidFd>, Duration) {
+        let again = self.ended_after_look.replace(token) == Some(token);
+        (Vec::new(), if again { POLL } else { Duration::ZERO })
     }
 
     fn watch_pulse(&mut self, token: u64) -> bool {
@@ -146,6 +167,7 @@ impl<'a> HolderWatch<'a> {
     fn sleep(&mut self, pins: &[PidFd], left: Duration) -> bool {
         let mut fds: Vec<BorrowedFd<'_>> = pins.iter().map(AsFd::as_fd).collect();
         fds.extend(self.client.as_ref().map(AsFd::as_fd));
+        fds.extend(self.caller.map(AsFd::as_fd));
         fds.extend(self.bell.as_ref().map(AsFd::as_fd));
         let ours = fds.len();
         fds.extend(self.inotify.as_ref().and_then(Inotify::fd));
@@ -166,6 +188,20 @@ impl<'a> HolderWatch<'a> {
 }
 
 impl Records {
+    /// Is the pulse by which it is held asked at the file that stands at its name?
+    fn asks_at_its_name(&self, name: &LockName, judged: &Judged) -> bool {
+        match (judged.record(), &judged.found) {
+            (Some(record), _) => record.pulse.is_none_or(|taken| self.is_there(name, taken)),
+            (None, found) => matches!(found, Found::Nothing),
+        }
+    }
+
+    /// Those who carry the pulse, opened, to be waited for.
+    fn carrier_pins(&self, name: &LockName, judged: &Judged) -> Vec<PidFd> {
+        let open = |pid: u32| PidFd::open(pid).ok().filter(|_| self.carries(name, judged, pid));
+        self.carriers(name, judged).pids.into_iter().filter_map(open).collect()
+    }
+
     /// The owners of a LIVE record, to be waited for.
     fn pins(&self, record: &Record) -> Vec<Pin> {
         match scope(record, &self.here(Some(record))) {

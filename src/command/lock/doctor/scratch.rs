@@ -11,7 +11,7 @@ use crate::os::flock::{self, Mode};
 use crate::os::helper_thread::Wakeup;
 use crate::os::inotify::Inotify;
 use crate::os::process::wait_any;
-use crate::os::pulse::{self, Left, Watched};
+use crate::os::pulse::{self, Left, PulseAnswer, Watched};
 use crate::os::state_dir::{DirMark, StateDir, mark};
 use rustix::fs::{OFlags, fstat};
 use std::fs::File;
@@ -190,11 +190,11 @@ impl Scratch {
         match pulse::lock(fd, 7).map_err(|error| io(&error, without))? {
             Left::Unsupported => Err(fail("this file system has no such byte locks", without)),
             Left::Pulse(pulse) => {
-                let seen = [Some(7), Some(8), None].map(|token| pulse::ask(&self.dir, "doctor", token));
+                let seen = [Some(7), Some(8), None].map(|token| pulse::ask(&self.dir, "doctor", token, None));
                 pulse.close();
-                let after = pulse::ask(&self.dir, "doctor", None);
-                let wanted = [PulseFacts::Held, PulseFacts::Free, PulseFacts::Held];
-                if seen == wanted && after == PulseFacts::Free {
+                let after = pulse::ask(&self.dir, "doctor", None, None);
+                let wanted = [PulseFacts::Held, PulseFacts::Free, PulseFacts::Held].map(PulseAnswer::Said);
+                if seen == wanted && after == PulseAnswer::Said(PulseFacts::Free) {
                     Ok("a byte stands for its token, and is free after a close".into())
                 } else {
                     Err(fail("byte locks are not seen as they are", without))
