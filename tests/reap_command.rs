@@ -304,3 +304,157 @@ fn few_descriptors_and_no_processes_keep_and_say_so() {
         assert!(done.stdout.trim_end().ends_with('0'), "{limit}: {done:?}");
     }
 }
+
+/// A slow runner: it writes down when each call began and ended, and what for.
+fn slow(tool: &Tool, seconds: &str, list_seconds: &str) -> PathBuf {
+    program(
+        tool,
+        &format!(
+            "echo \"begin $1 ${{2-}} $(date +%s.%N) $$\" >>calls\n\
+             case $1 in\n\
+             list) sleep {list_seconds}; cat list.json ;;\n\
+             idle) sleep {seconds}; case $2 in n*) echo '{{\"idle\":false}}' ;; *) echo '{{\"idle\":true}}' ;; esac ;;\n\
+             close) flock lock sed -i \"/\\\"$2\\\"/d\" list.json; echo '{{\"closed\":true}}' ;;\n\
+             esac\n\
+             echo \"end $1 ${{2-}} $(date +%s.%N) $$\" >>calls"
+        ),
+    )
+}
+
+/// One row a line, so that a close can take its own out: `n…` never become idle and have been silent longest.
+fn rows(tool: &Tool, never: usize, finished: usize) {
+    let mut lines = vec!["{\"terminals\":[{\"id\":\"other\"}".to_owned()];
+    for (kind, count, ago) in [("n", never, 2000), ("t", finished, 1000)] {
+        for number in 10..10 + count {
+            let (last, started) = (now() - ago, now() - 5000);
+            lines.push(format!(
+                ",{{\"id\":\"{kind}{number}\",\"automation\":\"nightly\",\"last_output\":{last},\"started\":{started}}}"
+            ));
+        }
+    }
+    lines.push("]}".to_owned());
+    std::fs::write(tool.path("list.json"), lines.join("\n")).unwrap();
+}
+
+/// Word, id and time of each line of a kind.
+fn calls(tool: &Tool, kind: &str) -> Vec<(String, String, f64)> {
+    let text = std::fs::read_to_string(tool.path("calls")).unwrap();
+    text.lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .filter(|words| words[0] == kind)
+        .map(|words| (words[1].to_owned(), words[2].to_owned(), words[3].parse().unwrap()))
+        .collect()
+}
+
+fn epoch() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+#[test]
+fn r2_everybody_has_a_turn_before_anybody_has_two() {
+    let tool = Tool::new();
+    let path = slow(&tool, "0.4", "0");
+    rows(&tool, 12, 12);
+    let mut turns: Vec<String> = Vec::new();
+    for pass in 0..6 {
+        std::fs::write(tool.path("calls"), "").unwrap();
+        let begin = epoch();
+        let args = ["--json", "--deadline", "4s", "--settle", "500ms"];
+        let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &args)).expect(0));
+        let asked: Vec<_> = calls(&tool, "begin").into_iter().filter(|call| call.0 == "idle").collect();
+        assert!(!asked.is_empty(), "pass {pass}: {}", outcome.0);
+        turns.extend(asked.iter().map(|call| call.1.clone()));
+        // No question and no close begins when there is no time left to wait for what it closes.
+        let last = begin + 4.0 - 0.9;
+        let late: Vec<_> = calls(&tool, "begin")
+            .into_iter()
+            .filter(|call| (call.0 == "idle" || call.0 == "close") && call.2 > last + 0.4)
+            .collect();
+        assert!(late.is_empty(), "pass {pass}: {late:?} began later than {last}");
+        at_most_four_at_once(&tool);
+        if turns.iter().collect::<std::collections::HashSet<_>>().len() == 24 {
+            break;
+        }
+        assert!(outcome.0["summary"]["kept_by_reason"]["deadline"].as_u64() > Some(0), "{}", outcome.0);
+    }
+    let mut first = turns.clone();
+    first.truncate(24);
+    first.sort();
+    first.dedup();
+    assert_eq!(first.len(), 24, "somebody was asked twice before all were asked once: {turns:?}");
+    assert!(
+        !std::fs::read_to_string(tool.path("list.json")).unwrap().contains("\"t1"),
+        "all finished are closed"
+    );
+}
+
+fn at_most_four_at_once(tool: &Tool) {
+    let mut events: Vec<(f64, i32)> =
+        calls(tool, "begin").iter().filter(|c| c.0 == "idle").map(|c| (c.2, 1)).collect();
+    events.extend(calls(tool, "end").iter().filter(|c| c.0 == "idle").map(|c| (c.2, -1)));
+    events.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut open, mut most) = (0, 0);
+    for (_, change) in events {
+        open += change;
+        most = most.max(open);
+    }
+    assert!((2..=4).contains(&most), "{most} questions at once");
+}
+
+#[test]
+fn r2_each_is_closed_as_soon_as_its_answer_is_there() {
+    let tool = Tool::new();
+    let path = slow(&tool, "0.3", "0");
+    rows(&tool, 0, 8);
+    let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &["--json"])).expect(0));
+    assert_eq!(outcome.summary("closed"), 8, "{}", outcome.0);
+    let begun = calls(&tool, "begin");
+    let last_question = begun.iter().filter(|call| call.0 == "idle").map(|call| call.2).fold(0.0, f64::max);
+    let first_close =
+        begun.iter().filter(|call| call.0 == "close").map(|call| call.2).fold(f64::MAX, f64::min);
+    assert!(first_close < last_question, "{begun:?}");
+}
+
+#[test]
+fn no_close_begins_in_the_last_seconds() {
+    // Once the answer comes too late, once the second look does.
+    for (idle, second_list) in [("3.2", "0"), ("0", "3.2")] {
+        let tool = Tool::new();
+        let path = program(
+            &tool,
+            &format!(
+                "echo $1 >>calls\n\
+                 case $1 in\n\
+                 list) if [ -e asked ]; then sleep {second_list}; fi; cat list.json ;;\n\
+                 idle) : >asked; sleep {idle}; echo '{{\"idle\":true}}' ;;\n\
+                 close) echo '{{\"closed\":true}}' ;;\n\
+                 esac"
+            ),
+        );
+        rows(&tool, 0, 1);
+        let args = ["--json", "--deadline", "5s", "--settle", "1500ms"];
+        let outcome = Outcome::of(&run(&mut reaper(&tool, &path, &args)).expect(0));
+        assert_eq!(outcome.fate("t10"), "deadline", "{}", outcome.0);
+        let calls = std::fs::read_to_string(tool.path("calls")).unwrap();
+        assert!(!calls.contains("close"), "{calls}");
+    }
+}
+
+#[test]
+fn int_and_quit_end_what_was_called_and_then_the_reaper() {
+    for signal in [Signal::INT, Signal::QUIT] {
+        let tool = Tool::new();
+        let (child, pids) = hanging(&tool, &[]);
+        let guards: Vec<KillOnDrop> = pids.iter().map(|pid| KillOnDrop::of(*pid)).collect();
+        let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&out.status),
+            Some(signal.as_raw()),
+            "{out:?}"
+        );
+        assert!(out.stdout.is_empty(), "nothing untrue is said: {out:?}");
+        eventually("they are gone", || guards.iter().all(KillOnDrop::ended));
+    }
+}

@@ -6,7 +6,7 @@
 mod reap_support;
 mod support;
 
-use reap_support::{Outcome, Server, is_gone, now, start_ticks};
+use reap_support::{Outcome, Pane, Server, is_gone, now, start_ticks};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,8 +46,8 @@ fn each_condition_and_each_veto_alone_keeps_a_pane() {
         return;
     }
     let server = Server::new();
-    let mut expected: Vec<(&str, &str, reap_support::Pane)> = Vec::new();
-    let mark = |pane: &reap_support::Pane, text: &str| server.set(pane, "@orion_state", text);
+    let mut expected: Vec<(&str, &str, Pane)> = Vec::new();
+    let mark = |pane: &Pane, text: &str| server.set(pane, "@orion_state", text);
     let tagged = |automation: &str| {
         let pane = server.pane("cat");
         server.tag(&pane, automation);
@@ -272,4 +272,247 @@ fn a_screen_counts_only_where_it_is_trusted() {
     assert_eq!(outcome.fate(&prompt.id), "closed", "{}", outcome.0);
     assert_eq!(outcome.fate(&other.id), "not-idle", "only the last lines count");
     assert_eq!(outcome.fate(&busy.id), "busy", "a mark is more than a screen");
+}
+
+/// Marks a pane as one whose first turn began long before its processes, and has ended.
+fn told(server: &Server, pane: &Pane) {
+    server.tag(pane, "nightly");
+    server.set(pane, "@orion_state", &format!("idle {} by=hook busy=1 idle=1 first=1", now()));
+}
+
+/// A program in a file; gives the command line that runs it.
+fn python(server: &Server, name: &str, text: &str) -> String {
+    let path = server.tool.path(name);
+    std::fs::write(&path, text).unwrap();
+    format!("exec python3 {}", path.display())
+}
+
+#[test]
+fn r1_r4_wake_ups_of_an_event_loop_and_wrappers_are_no_work() {
+    if !needs("tmux") || !needs("python3") {
+        return;
+    }
+    let server = Server::new();
+    let wakes = "import os, time\nfd = os.eventfd(0)\n\
+        while True:\n    os.eventfd_write(fd, 1)\n    os.eventfd_read(fd)\n    time.sleep(0.1)\n";
+    let idle = server.pane(&python(&server, "wakes.py", wakes));
+    told(&server, &idle);
+    // As npm does it: a shell, a program that runs another one, and that one reads the terminal.
+    let runs = "import subprocess\nsubprocess.run(['cat'])\n";
+    let wrapped =
+        server.pane(&format!("sh -c '{}; :'", python(&server, "runs.py", runs).replace("exec ", "")));
+    told(&server, &wrapped);
+    let job = server.pane(&python(
+        &server,
+        "pipe.py",
+        "import subprocess\n\
+        p = subprocess.Popen(['cat'], stdin=subprocess.PIPE)\np.wait()\n",
+    ));
+    told(&server, &job);
+    server.settle(&[]);
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!(outcome.fate(&idle.id), "closed", "{}", outcome.evidence(&idle.id));
+    assert_eq!(outcome.fate(&wrapped.id), "closed", "{}", outcome.evidence(&wrapped.id));
+    assert_eq!(outcome.fate(&job.id), "job", "a child that does not read the terminal");
+}
+
+/// A pane that holds the lock `nightly` and runs this script under it.
+fn under_the_lock(server: &Server, script: &str) -> Pane {
+    let file = server.tool.path("agent.sh");
+    std::fs::write(&file, script).unwrap();
+    let pane = server.pane(&format!(
+        "ORION_DIR={} exec {} run nightly sh {}",
+        server.tool.dir().display(),
+        support::bin("orion-lock").display(),
+        file.display()
+    ));
+    eventually("the agent", || server.tool.path("pid").exists());
+    told(server, &pane);
+    pane
+}
+
+fn pid_in(server: &Server) -> KillOnDrop {
+    let text = std::fs::read_to_string(server.tool.path("pid")).unwrap();
+    KillOnDrop::of(text.trim().parse().unwrap())
+}
+
+#[test]
+fn r9_what_carries_the_pulse_of_the_run_belongs_to_it() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let pid = server.tool.path("pid");
+    // A daemon: another session, another parent, no terminal. Only the pulse tells whose it is.
+    let script = format!(
+        "(setsid sh -c 'echo $$ >{0}.part; mv {0}.part {0}; exec sleep 9999' </dev/null >/dev/null 2>&1 &)\nexec cat\n",
+        pid.display()
+    );
+    let pane = under_the_lock(&server, &script);
+    let job = pid_in(&server);
+    server.settle(&[]);
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!(outcome.fate(&pane.id), "job", "{}", outcome.0);
+    assert!(outcome.evidence(&pane.id).contains("(sleep)"), "{}", outcome.0);
+    job.kill();
+    eventually("its end", || job.ended());
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!(outcome.fate(&pane.id), "closed", "{}", outcome.0);
+}
+
+#[test]
+fn r11_what_survives_its_close_is_named_with_the_line_that_ends_it() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let pid = server.tool.path("pid");
+    let script = format!("trap '' HUP\necho $$ >{0}.part; mv {0}.part {0}\nexec sleep 9999\n", pid.display());
+    let pane = under_the_lock(&server, &script);
+    let token = server.tool.record("nightly")["token"].as_u64().unwrap();
+    let agent = pid_in(&server);
+    server.settle(&[]);
+    let outcome = server.reap(&["--settle", "500ms"]);
+    assert_eq!(outcome.fate(&pane.id), "closed", "{}", outcome.0);
+    assert_eq!(outcome.summary("processes_after"), 1, "{}", outcome.0);
+    let terminals = outcome.0["terminals"].as_array().unwrap();
+    let row = terminals.iter().find(|one| one["id"] == pane.id.as_str()).unwrap();
+    assert_eq!(row["end_with"][0], format!("orion-lock stop --token {token} nightly"));
+    assert!(!agent.ended(), "no signal without --end-survivors");
+    // The line does what it says.
+    server.tool.lock(&["stop", "--token", &token.to_string(), "nightly"]).expect(0);
+    assert!(agent.ended());
+}
+
+#[test]
+fn r11_survivors_are_ended_where_that_was_asked_for() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let stays = |traps: &str| server.finished("nightly", &format!("trap '' {traps}; exec sleep 9999"));
+    let (hup, both) = (stays("HUP"), stays("HUP TERM"));
+    let (hup, both) = ((KillOnDrop::of(hup.pid), hup), (KillOnDrop::of(both.pid), both));
+    server.settle(&[]);
+    let outcome = server.reap(&["--settle", "300ms", "--end-survivors"]);
+    assert_eq!((outcome.fate(&hup.1.id), outcome.fate(&both.1.id)), ("closed".into(), "closed".into()));
+    assert!(hup.0.ended() && !both.0.ended(), "TERM only: {}", outcome.0);
+    assert_eq!(outcome.summary("processes_after"), 1);
+    let terminals = outcome.0["terminals"].as_array().unwrap();
+    let row = terminals.iter().find(|one| one["id"] == hup.1.id.as_str()).unwrap();
+    assert_eq!(row["ended"][0], hup.1.pid);
+
+    let killed = stays("HUP TERM");
+    let process = KillOnDrop::of(killed.pid);
+    server.settle(&[]);
+    let outcome = server.reap(&["--settle", "300ms", "--end-survivors=300ms"]);
+    assert_eq!(outcome.fate(&killed.id), "closed", "{}", outcome.0);
+    assert!(process.ended());
+    assert_eq!(outcome.summary("processes_after"), 0);
+}
+
+#[test]
+fn r12_a_session_of_a_run_is_closed_as_a_whole_or_not_at_all() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    server.tmux(&["new-session", "-d", "-s", "orion-nightly-77", "cat"]);
+    server.tmux(&["split-window", "-d", "-t", "=orion-nightly-77:", "cat"]);
+    let list =
+        server.tmux(&["list-panes", "-t", "=orion-nightly-77:", "-F", "#{pane_id} #{pane_pid} #{pane_tty}"]);
+    let panes: Vec<Pane> = list
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            Pane { id: words[0].into(), pid: words[1].parse().unwrap(), tty: words[2].into() }
+        })
+        .collect();
+    let (leader, member) = (&panes[0], &panes[1]);
+    server.tag(leader, "nightly");
+    server.set(leader, "@orion_state", &format!("idle {} by=hook busy=1 idle=1", now()));
+    let said = |word: &str| server.set(member, "@orion_state", &format!("{word} {} by=hook busy=1", now()));
+    server.settle(&[]);
+    said("busy");
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!((outcome.fate(&leader.id), outcome.fate(&member.id)), ("session".into(), "busy".into()));
+    assert!(outcome.evidence(&leader.id).contains(&member.id), "{}", outcome.0);
+    said("idle");
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!((outcome.fate(&leader.id), outcome.fate(&member.id)), ("closed".into(), "closed".into()));
+    assert!(is_gone(leader.pid) && is_gone(member.pid));
+}
+
+#[test]
+fn r13_nothing_is_closed_under_somebodys_hands() {
+    if !needs("tmux") {
+        return;
+    }
+    let (server, person) = (Server::new(), Server::new());
+    let pane = server.finished("nightly", "cat");
+    server.settle(&[]);
+    let attach = format!("env -u TMUX TERM=screen tmux -u -S {} attach -t =main", server.socket.display());
+    let desk = person.pane(&format!("exec {attach}"));
+    eventually("an attached client", || server.tmux(&["list-clients"]).lines().count() == 1);
+    let outcome = server.reap(&["--idle", "1m"]);
+    assert_eq!(outcome.fate(&pane.id), "watched", "{}", outcome.0);
+    // He scrolls, and thinks longer about each line than --idle is.
+    server.tmux(&["copy-mode", "-t", &pane.id]);
+    server.settle(&[]);
+    eventually("his silence", || {
+        let active = server.tmux(&["list-clients", "-F", "#{client_activity}"]);
+        active.trim().parse::<u64>().unwrap() + reap_support::IDLE + 1 < now()
+    });
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!(outcome.fate(&pane.id), "watched", "{}", outcome.0);
+    assert!(outcome.evidence(&pane.id).contains("scrolls"), "{}", outcome.0);
+    // Attached, and gone home: that alone keeps nothing.
+    server.tmux(&["send-keys", "-t", &pane.id, "-X", "cancel"]);
+    server.settle(&[]);
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!(outcome.fate(&pane.id), "closed", "{}", outcome.0);
+    drop(desk);
+}
+
+#[test]
+fn a_job_that_does_nothing_for_long_stops_keeping_its_terminal() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let pane = server.pane("sh -c 'sleep 9999 & exec cat'");
+    told(&server, &pane);
+    server.settle(&[]);
+    let pass = |more: &str| {
+        let args = ["--job-quiet", "2s", more];
+        server.reap(if more.is_empty() { &args[..2] } else { &args[..] })
+    };
+    // A dry run remembers nothing, so the first real pass sees the job for the first time.
+    assert_eq!(pass("--dry-run").fate(&pane.id), "job");
+    let dry = now();
+    eventually("some time", || now() > dry + 3);
+    assert_eq!(pass("").fate(&pane.id), "job");
+    let first = now();
+    eventually("more than --job-quiet", || now() > first + 3);
+    let outcome = pass("");
+    assert_eq!(outcome.fate(&pane.id), "closed", "{}", outcome.0);
+    assert!(outcome.0["terminals"].to_string().contains("did nothing for"), "it is said: {}", outcome.0);
+    let mut log = server.tool.tool("orion-reap", &["--log"]);
+    let shown = run(&mut log).expect(0).prints("closed").prints("did nothing for").prints("kept, job");
+    assert!(shown.stdout.contains(&pane.id), "{}", shown.stdout);
+}
+
+#[test]
+fn r15_an_answer_that_is_no_list_is_no_answer() {
+    let tool = support::Tool::new();
+    for words in ["access not allowed", "", "%1 812 nonsense"] {
+        let path = reap_support::path_with(&tool, "tmux", &format!("#!/bin/sh\necho '{words}'\n"));
+        let reap = |more: &[&str]| {
+            let mut command = tool.tool("orion-reap", &["--runner", "tmux", "--automation", "nightly"]);
+            command.args(more).env("PATH", &path);
+            run(&mut command)
+        };
+        reap(&[]).expect(0).prints("warning: tmux: tmux did not answer with a list of panes").prints(words);
+        reap(&["--strict"]).expect(69);
+    }
 }

@@ -145,9 +145,17 @@ pub(crate) fn call_with(command: &mut Command, input: Stdio, cap: Duration) -> R
     let mut running = RunningCall::start(command, input)?;
     let result = running.collect(end);
     running.finish();
+    stay_if_abandoned();
     let (stdout, stderr) = result?;
     let status = running.child.try_wait().map_err(NoAnswer::Failed)?.ok_or(NoAnswer::TimedOut)?;
     Ok(CallAnswer { status, stdout, stderr })
+}
+
+/// This process is about to end, and whoever called has nothing true to say any more.
+fn stay_if_abandoned() {
+    while groups().closed {
+        std::thread::park();
+    }
 }
 
 struct RunningCall {
@@ -160,6 +168,8 @@ impl RunningCall {
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut groups = groups();
         if groups.closed {
+            drop(groups);
+            stay_if_abandoned();
             return Err(NoAnswer::TimedOut);
         }
         let child = command.spawn().map_err(|error| match error.kind() {

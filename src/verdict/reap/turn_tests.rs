@@ -148,8 +148,8 @@ fn a_job_keeps_and_what_began_with_the_agent_does_not() {
     ]);
     let two = changed(|t| {
         t.idle = Idle::Marked(mark(&[(3590, AgentSaid::Busy), (1201, UNSAID)]));
-        let on_terminal = |pid| Member { on_terminal: true, ..member(pid, 10, 3585) };
-        activity(t).members = vec![member(10, 1, 3600), on_terminal(11), on_terminal(12)];
+        let reads = Member { on_terminal: true, ..member(11, 10, 3585) };
+        activity(t).members = vec![member(10, 1, 3600), reads, member(12, 10, 3596)];
     });
     assert_eq!(word(&two, &policy()), "job", "two children are no wrapper");
     let job = with(member(12, 10, 1800));
