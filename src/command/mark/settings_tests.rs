@@ -1,4 +1,6 @@
 use super::*;
+use crate::command::mark::hooks::our_mark;
+use crate::model::agent_profile::HookEvent;
 use proptest::prelude::*;
 
 const FORMS: [HookForm; 2] = [HookForm::Json, HookForm::Toml];
