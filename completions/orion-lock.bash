@@ -29,8 +29,8 @@ _orion_lock() {
             continue
         fi
         case $at:$word in
-            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :timeline | :where | :doctor) at=$word ;;
-            *:--dir | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | where:--pulse)
+            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :timeline | :where | :doctor | :init) at=$word ;;
+            *:--dir | *:--via | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | run:--grace | run:--fence | run:--frozen | run:--once | run:--once-ok | run:--cooldown | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | where:--pulse | init:--grant | init:--max-grace)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -61,36 +61,37 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
                 return
                 ;;
-            run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until)
+            *:--via | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | run:--grace | run:--fence | run:--frozen | run:--once | run:--once-ok | run:--cooldown | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until | init:--grant | init:--max-grace)
                 :
                 return
                 ;;
         esac
     fi
     case $at:$place in
-        '':*) options='--dir --json --utc -q --quiet -v --verbose -h --help -V --version' ;;
-        run:0) options='--dir --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note -h --help' ;;
-        acquire:*) options='--dir --json --utc -q --quiet -v --verbose --owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
-        release:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner -h --help' ;;
-        verify:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner --orphan-ok -h --help' ;;
-        tick:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner --every -h --help' ;;
-        status:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
-        wait:*) options='--dir --json --utc -q --quiet -v --verbose -w --wait -h --help' ;;
-        list:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
-        hold:*) options='--dir --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --note -h --help' ;;
-        stop:*) options='--dir --json --utc -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
-        break:*) options='--dir --json --utc -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
-        log:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users -n --lines --at --since --until --event -h --help' ;;
-        timeline:*) options='--dir --json --utc -q --quiet -v --verbose --user --all-users --since --until --html -h --help' ;;
-        where:*) options='--dir --json --utc -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
-        doctor:*) options='--dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        '':*) options='--dir --via --json --utc -q --quiet -v --verbose -h --help -V --version' ;;
+        run:0) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note --grace --fence --frozen --once --once-ok --cooldown -h --help' ;;
+        acquire:*) options='--dir --via --json --utc -q --quiet -v --verbose --owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
+        release:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner -h --help' ;;
+        verify:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner --orphan-ok -h --help' ;;
+        tick:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner --every -h --help' ;;
+        status:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
+        wait:*) options='--dir --via --json --utc -q --quiet -v --verbose -w --wait -h --help' ;;
+        list:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
+        hold:*) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --note -h --help' ;;
+        stop:*) options='--dir --via --json --utc -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
+        break:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
+        log:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -n --lines --at --since --until --event -h --help' ;;
+        timeline:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users --since --until --html -h --help' ;;
+        where:*) options='--dir --via --json --utc -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
+        doctor:*) options='--dir --via --json --utc -q --quiet -v --verbose -h --help' ;;
+        init:*) options='--dir --via --json --utc -q --quiet -v --verbose --print --grant --max-grace -h --help' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
         return
     fi
     case $at:$place in
-        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold stop break log timeline where doctor' -- "$cur") ;;
+        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold stop break log timeline where doctor init' -- "$cur") ;;
         run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | stop:0 | break:0 | log:0 | timeline:*) mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur") ;;
         run:1) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         run:*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;

@@ -23,9 +23,9 @@ function __orion_lock_at
             continue
         end
         switch "$sub:$word"
-            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:where none:doctor
+            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:where none:doctor none:init
                 set sub $word
-            case '*:--dir' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'where:--pulse'
+            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'where:--pulse' 'init:--grant' 'init:--max-grace'
                 set skip 1
             case '*:-*'
             case '*'
@@ -75,7 +75,9 @@ complete -c orion-lock -n '__orion_lock_at none 0' -a log -d 'What happened, and
 complete -c orion-lock -n '__orion_lock_at none 0' -a timeline -d 'A picture of what was held when, one row a lock'
 complete -c orion-lock -n '__orion_lock_at none 0' -a where -d 'Which directory, and why that one'
 complete -c orion-lock -n '__orion_lock_at none 0' -a doctor -d 'Self-test on this host as this user (run it from cron once, too)'
+complete -c orion-lock -n '__orion_lock_at none 0' -a init -d 'With --via: set up the database, once'
 complete -c orion-lock -n '__orion_lock_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one where names'
+complete -c orion-lock -n '__orion_lock_at any' -l via -x -d 'The lock of many machines: a databases URL, or its NAME in /etc/orion/via (default: ORION_VIA)'
 complete -c orion-lock -n '__orion_lock_at any' -l json -d 'Print one JSON object'
 complete -c orion-lock -n '__orion_lock_at any' -l utc -d 'Show times in UTC instead of local time'
 complete -c orion-lock -n '__orion_lock_at any' -s q -l quiet -d 'Do not print refusals'
@@ -93,6 +95,12 @@ complete -c orion-lock -n '__orion_lock_at run' -l owner-only -d 'Do not let wha
 complete -c orion-lock -n '__orion_lock_at run' -l reentrant -d 'Go ahead when an ancestor of ours holds it already'
 complete -c orion-lock -n '__orion_lock_at run' -l status-file -r -F -d 'Write one JSON line per fact there (/dev/fd/3 works)'
 complete -c orion-lock -n '__orion_lock_at run' -l note -x -d 'A word about this run, shown by status'
+complete -c orion-lock -n '__orion_lock_at run' -l grace -x -d 'With --via: so long after this host lost the database nobody else begins (60s; 15s up to 60s, or never)'
+complete -c orion-lock -n '__orion_lock_at run' -l fence -x -d 'With --via: so long without the database the run works on, then it is stopped (grace less 3s or a tenth)'
+complete -c orion-lock -n '__orion_lock_at run' -l frozen -x -d 'With --via: so long a stopped run waits for the database before it is killed (1h)'
+complete -c orion-lock -n '__orion_lock_at run' -l once -x -d 'With --via: exit 75 if the last run of NAME that began had this KEY'
+complete -c orion-lock -n '__orion_lock_at run' -l once-ok -x -d 'As --once; only a run that ended with 0 counts'
+complete -c orion-lock -n '__orion_lock_at run' -l cooldown -x -d 'With --via: exit 75 if the last run of NAME ended less than DUR ago'
 complete -c orion-lock -n '__orion_lock_at run 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at run 1' -a '(__fish_complete_command)'
 complete -c orion-lock -n '__orion_lock_at run 2-' -F
@@ -156,3 +164,6 @@ complete -c orion-lock -n '__orion_lock_at timeline 0-' -a '(__orion_lock_names)
 complete -c orion-lock -n '__orion_lock_at where' -l mark-private -d 'Mark the directory as used by one container at a time'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-network -d 'Mark the directory as shared between machines'
 complete -c orion-lock -n '__orion_lock_at where' -l pulse -x -a '(__orion_lock_names)' -d 'Make NAMEs pulse file and print only its path, for exec {P}<PATH and --pulse-stdin'
+complete -c orion-lock -n '__orion_lock_at init' -l print -d 'Only print what would be run, for psql'
+complete -c orion-lock -n '__orion_lock_at init' -l grant -x -d 'Who may use the locks; repeat it for more'
+complete -c orion-lock -n '__orion_lock_at init' -l max-grace -x -d 'The longest grace that a run may promise (60s)'

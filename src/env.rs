@@ -18,6 +18,14 @@ pub(crate) mod name {
     pub(crate) const PATH: &str = "PATH";
     /// The state directory, an absolute path.
     pub(crate) const DIR: &str = "ORION_DIR";
+    /// The database of the locks of many machines, as `--via`; exported by a run there.
+    pub(crate) const VIA: &str = "ORION_VIA";
+    /// PostgreSQL's file with passwords.
+    #[cfg(feature = "postgres")]
+    pub(crate) const PGPASSFILE: &str = "PGPASSFILE";
+    /// PostgreSQL's file with services.
+    #[cfg(feature = "postgres")]
+    pub(crate) const PGSERVICEFILE: &str = "PGSERVICEFILE";
     /// The process that owns what `acquire` takes; a live ancestor's pid.
     pub(crate) const OWNER_PID: &str = "ORION_OWNER_PID";
     /// Exported by `orion-lock run`: the innermost lock's name.

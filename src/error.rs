@@ -32,6 +32,12 @@ pub enum Kind {
     Io,
     /// Somebody else holds it and lives.
     Held,
+    /// A run waits with the lock until a lost holder must have stopped.
+    BeingTaken,
+    /// Its last run had the same key (`--once`).
+    RanAlready,
+    /// Its last run ended too short ago (`--cooldown`).
+    TooSoon,
     /// The same owner holds it already.
     HeldByYou,
     /// An ancestor of the caller holds it.
@@ -66,6 +72,9 @@ impl Kind {
             Self::CannotCreate => "cannot_create",
             Self::Io => "io",
             Self::Held => "held",
+            Self::BeingTaken => "being_taken",
+            Self::RanAlready => "ran_already",
+            Self::TooSoon => "too_soon",
             Self::HeldByYou => "held_by_you",
             Self::HeldByAncestor => "held_by_ancestor",
             Self::StillRunning => "still_running",

@@ -127,9 +127,14 @@ impl From<Kind> for Exit {
             Kind::System => Self::OsErr,
             Kind::CannotCreate => Self::CantCreat,
             Kind::Io => Self::IoErr,
-            Kind::Held | Kind::HeldByYou | Kind::HeldByAncestor | Kind::StillRunning | Kind::Lost => {
-                Self::Skip
-            }
+            Kind::Held
+            | Kind::BeingTaken
+            | Kind::RanAlready
+            | Kind::TooSoon
+            | Kind::HeldByYou
+            | Kind::HeldByAncestor
+            | Kind::StillRunning
+            | Kind::Lost => Self::Skip,
             Kind::Stuck => Self::Stuck,
             Kind::NotOwner | Kind::OwnerEnded => Self::NoPerm,
             Kind::Config => Self::Config,

@@ -17,6 +17,8 @@ pub(crate) mod report;
 pub(crate) mod runner;
 pub(crate) mod tracker;
 pub(crate) mod verdict;
+#[cfg(feature = "postgres")]
+pub(crate) mod via;
 
 pub use command::claim::main as claim_main;
 pub use command::lease::main as lease_main;
@@ -24,3 +26,5 @@ pub use command::lock::main as lock_main;
 pub use command::mark::main as mark_main;
 pub use command::precheck::main as precheck_main;
 pub use command::reap::main as reap_main;
+#[cfg(feature = "postgres")]
+pub use command::via::main as via_main;

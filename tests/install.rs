@@ -20,6 +20,8 @@ fn tools() -> Vec<String> {
     names_in(&root().join("src/bin"))
         .into_iter()
         .filter_map(|file| Some(file.strip_suffix(".rs")?.to_owned()))
+        // Called by other programs only: it has no page and no completions of its own.
+        .filter(|tool| tool != "orion-via")
         .collect()
 }
 
@@ -50,6 +52,8 @@ fn an_image_has_everything_where_the_system_looks_for_it() {
     }
     for file in [
         "bin/orion-gate",
+        "bin/orion-via",
+        "share/man/man7/orion-via.7",
         "share/man/man1/orion-gate.1",
         "share/man/man7/orion.7",
         "share/orion/orion.bash",

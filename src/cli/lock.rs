@@ -3,6 +3,7 @@
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
 use super::lock_seeing::LockTimeline;
 use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, Whose, patience};
+use super::via::{ViaInit, ViaRunOptions};
 use super::{GLOBAL, HELP, Lazy, moment};
 use crate::exit::{Exit, table};
 use crate::model::moment::Moment;
@@ -48,6 +49,9 @@ pub(crate) struct LockShared {
     /// State directory, instead of the one 'where' names
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// The lock of many machines: a database's URL, or its NAME in /etc/orion/via (default: ORION_VIA)
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHERE")]
+    pub(crate) via: Option<String>,
     /// Print one JSON object
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
@@ -98,6 +102,8 @@ pub(crate) enum LockCommand {
     Where(Lazy<LockWhere>),
     /// Self-test on this host as this user (run it from cron once, too)
     Doctor,
+    /// With --via: set up the database, once
+    Init(Lazy<ViaInit>),
     /// About a subcommand, or 'exit-codes'
     Help(Lazy<LockHelp>),
     /// What `run --tree` starts in the command's place; waits for its record, then becomes the command
@@ -129,6 +135,8 @@ pub(crate) struct LockRun {
     /// A word about this run, shown by status
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
+    #[command(flatten)]
+    pub(crate) via: ViaRunOptions,
     /// Name of the lock
     #[arg(value_name = "NAME")]
     pub(crate) name: OsString,

@@ -14,6 +14,7 @@ pub(crate) mod mark;
 pub(crate) mod precheck;
 pub(crate) mod reap;
 pub(crate) mod shared;
+pub(crate) mod via;
 
 use crate::error::Error;
 use crate::model::duration;

@@ -33,6 +33,9 @@ pub(crate) struct Precheck {
     /// State directory, instead of the one 'orion-lock where' names
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// The locks of many machines: a database's URL, or its NAME in /etc/orion/via (default: ORION_VIA)
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) via: Option<String>,
     /// Go ahead when there is no answer by then
     #[arg(long, value_name = "DUR", default_value = "45s", value_parser = duration)]
     pub(crate) deadline: Duration,

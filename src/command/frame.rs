@@ -5,6 +5,7 @@ use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::os::mask::Blocked;
 use crate::report::Report;
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
@@ -16,10 +17,19 @@ pub(crate) fn run<C: clap::Parser>(
     program: &'static str,
     body: impl FnOnce(C, &mut Report) -> Result<Status, Error>,
 ) -> ExitCode {
+    run_with(program, std::env::args_os().collect(), body)
+}
+
+/// As [`run`], with arguments of the caller's; the first is the program's name.
+pub(crate) fn run_with<C: clap::Parser>(
+    program: &'static str,
+    arguments: Vec<OsString>,
+    body: impl FnOnce(C, &mut Report) -> Result<Status, Error>,
+) -> ExitCode {
     let mut report = Report::new(program);
     // Not even the line about a bad option may be our death.
     let blocked = Blocked::file_size();
-    let arguments = match cli::parse::<C>(program, std::env::args_os()) {
+    let arguments = match cli::parse::<C>(program, arguments) {
         Ok(arguments) => arguments,
         Err(ParseEnd::Show(text)) => return shown(&report, &text),
         Err(ParseEnd::Usage(error)) => {

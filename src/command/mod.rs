@@ -1,6 +1,7 @@
 //! Observe, decide, act, report: the only place that holds facts and verdicts together.
 
 pub(crate) mod claim;
+pub(crate) mod elsewhere;
 pub(crate) mod exec;
 pub(crate) mod failopen;
 pub(crate) mod frame;
@@ -17,6 +18,8 @@ pub(crate) mod shim;
 pub(crate) mod tell;
 pub(crate) mod turned_away;
 pub(crate) mod typed;
+#[cfg(feature = "postgres")]
+pub(crate) mod via;
 
 #[cfg(test)]
 mod fuzz_tests;

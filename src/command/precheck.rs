@@ -1,6 +1,7 @@
 //! `orion-precheck`: advice before a fire. It says "skip" only on proof of a live
 //! owner; every doubt and every failure of its own is "go", with one line.
 
+use super::elsewhere::{become_helper, is_meant};
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::reap;
@@ -39,10 +40,10 @@ const NOT_HIDDEN: (&str, &str) = ("-E 0 would hide every skip", "--observe does 
 
 /// What the check came to.
 #[derive(Debug, Default)]
-struct PrecheckAnswer {
-    skip: bool,
+pub(super) struct PrecheckAnswer {
+    pub(super) skip: bool,
     /// Why it cannot be relied on, said after every name was judged.
-    problems: Vec<Error>,
+    pub(super) problems: Vec<Error>,
     /// The reaper's summary.
     reaped: Option<String>,
 }
@@ -52,17 +53,42 @@ pub fn main() -> ExitCode {
     silence_panics();
     // Whatever we write, a limit on file sizes is an error and not our death; threads inherit the mask.
     let _file_size = Blocked::file_size();
-    let status = catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|payload| {
+    let status = catch_unwind(|| guarded(std::env::args_os().collect(), None)).unwrap_or_else(|payload| {
         not_guarding(&Report::new(PROGRAM), &bug(payload.as_ref()));
         Exit::Ok.into()
     });
     status.into()
 }
 
-fn guarded() -> Status {
+/// As [`main`], in the program for locks of many machines: `unusable` says why it must not be believed, `judge`
+/// judges the names.
+#[cfg(feature = "postgres")]
+pub(super) fn elsewhere(unusable: Option<Error>, judge: Judge) -> ExitCode {
+    silence_panics();
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    // The tool and its version.
+    arguments.drain(1..3);
+    let body = || guarded(arguments, Some(Elsewhere { unusable, judge }));
+    let status = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        not_guarding(&Report::new(PROGRAM), &bug(payload.as_ref()));
+        Exit::Ok.into()
+    });
+    status.into()
+}
+
+/// Judges the names of a call.
+type Judge = fn(&Report, &Precheck, PrecheckAnswer) -> PrecheckAnswer;
+
+/// We are the program for locks of many machines.
+struct Elsewhere {
+    unusable: Option<Error>,
+    judge: Judge,
+}
+
+fn guarded(arguments: Vec<OsString>, elsewhere: Option<Elsewhere>) -> Status {
     let mut report = Report::new(PROGRAM);
-    let strict = std::env::args_os().any(|argument| argument == "--strict");
-    let args = match cli::parse::<Precheck>(PROGRAM, std::env::args_os()) {
+    let strict = arguments.iter().any(|argument| argument == "--strict");
+    let args = match cli::parse::<Precheck>(PROGRAM, arguments) {
         Ok(args) => args,
         Err(ParseEnd::Show(text)) => {
             drop(report.data(&text));
@@ -76,6 +102,16 @@ fn guarded() -> Status {
     report.quiet = args.quiet;
     report.verbose = args.verbose;
     report.json = args.json;
+    let judge = match elsewhere {
+        None if is_meant(args.via.as_deref()) => {
+            return problem(&report, Some(&args), &become_helper("precheck"), strict);
+        }
+        None => check,
+        Some(Elsewhere { unusable: Some(error), .. }) => {
+            return problem(&report, Some(&args), &error, strict);
+        }
+        Some(Elsewhere { judge, .. }) => judge,
+    };
     let busy = match typed::busy_code(args.busy_code, Some(NOT_HIDDEN)) {
         Ok(busy) => busy,
         Err(error) => return problem(&report, Some(&args), &error, strict),
@@ -87,7 +123,7 @@ fn guarded() -> Status {
         if reaps {
             reap_first(&report, &args, begin, &mut answer);
         }
-        check(&report, &args, answer)
+        judge(&report, &args, answer)
     });
     if !matches!(outcome, FailOpenOutcome::Done(_)) {
         // What was called (by the reaper, for the user database) must not outlive us with the pipes of our caller.

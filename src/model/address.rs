@@ -187,7 +187,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// FNV-1a, 32 bits: the same on every machine and in every version.
-fn fnv1a(bytes: &[u8]) -> u32 {
+pub(crate) fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

@@ -28,3 +28,5 @@ pub(crate) mod terminal;
 pub(crate) mod ticket;
 pub(crate) mod time;
 pub(crate) mod token;
+#[cfg(feature = "postgres")]
+pub(crate) mod via;

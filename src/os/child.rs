@@ -95,6 +95,29 @@ pub(crate) fn adopt_pipe(number: i32) -> io::Result<File> {
     Ok(pipe)
 }
 
+/// The other direction: a pipe whose write end children inherit and whose read end they do not.
+///
+/// # Errors
+/// EMFILE.
+#[cfg(feature = "postgres")]
+pub(crate) fn pipe_from_child() -> io::Result<(File, OwnedFd)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    fcntl_setfd(&write, FdFlags::empty())?;
+    Ok((File::from(read), write))
+}
+
+/// The other side of [`pipe_from_child`], as [`adopt_pipe`].
+///
+/// # Errors
+/// As [`adopt_pipe`].
+#[cfg(feature = "postgres")]
+pub(crate) fn adopt_writer(number: i32) -> io::Result<File> {
+    let pipe = File::options().write(true).open(format!("/proc/self/fd/{number}"))?;
+    nix::unistd::close(number)?;
+    Ok(pipe)
+}
+
 /// A duplicate that exec keeps, under a number that no shell uses.
 ///
 /// # Errors

@@ -9,6 +9,8 @@ pub(crate) mod event_file;
 pub(crate) mod fdinfo;
 pub(crate) mod flock;
 pub(crate) mod guard;
+#[cfg(feature = "postgres")]
+pub(crate) mod guarding;
 pub(crate) mod helper_thread;
 pub(crate) mod high_fd;
 pub(crate) mod host;

@@ -109,12 +109,20 @@ pub(crate) fn open_below(root: u32, except: &[u32]) -> io::Result<Vec<(ProcStat,
         .collect())
 }
 
+/// Sends TERM; a stopped process gets it when it goes on.
+///
+/// # Errors
+/// EPERM; one that has ended is no error.
+pub(crate) fn ask(fd: &PidFd) -> io::Result<()> {
+    signal(fd, Signal::TERM)
+}
+
 /// Sends TERM and then CONT, so that a stopped process gets it too.
 ///
 /// # Errors
 /// EPERM; one that has ended is no error.
 pub(crate) fn ask_to_end(fd: &PidFd) -> io::Result<()> {
-    signal(fd, Signal::TERM)?;
+    ask(fd)?;
     resume(fd)
 }
 

@@ -16,3 +16,5 @@ pub(crate) mod run_end;
 pub(crate) mod silence;
 pub(crate) mod story;
 pub(crate) mod timeline;
+#[cfg(feature = "postgres")]
+pub(crate) mod via;

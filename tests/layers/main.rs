@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Who may use whom. A room may always use itself.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("verdict", &["model"]),
     ("os", &["model", "error"]),
     ("runner", &["os", "model", "error"]),
     ("tracker", &["os", "model", "error"]),
+    ("via", &["os", "model", "error"]),
     ("cli", &["exit", "error", "model"]),
     ("report", &["error"]),
     ("error", &[]),
@@ -21,7 +22,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("env", &[]),
     (
         "command",
-        &["verdict", "model", "os", "runner", "tracker", "cli", "report", "error", "exit", "env", "lease"],
+        &[
+            "verdict", "model", "os", "runner", "tracker", "via", "cli", "report", "error", "exit", "env",
+            "lease",
+        ],
     ),
     // The public module: a small command of its own, for Rust programs instead of people.
     ("lease", &["verdict", "model", "os", "error", "report", "env"]),

@@ -10,23 +10,23 @@ mod hold;
 mod list;
 mod log;
 mod log_at;
-mod refuse;
+pub(super) mod refuse;
 mod release;
 mod replace;
 mod run;
 mod status;
-mod status_file;
+pub(super) mod status_file;
 mod stop;
 mod tick;
 mod timeline;
-mod tree;
+pub(super) mod tree;
 mod verify;
-mod wait;
+pub(super) mod wait;
 mod where_is;
 mod whose;
 
 use super::records::{Records, Where, not_owner};
-use super::{owner, shim};
+use super::{elsewhere, owner, shim};
 use crate::cli::Lazy;
 use crate::cli::lock::{Lock, LockCommand, LockShared};
 use crate::command::local_time;
@@ -47,6 +47,9 @@ pub fn main() -> ExitCode {
         report.json = arguments.shared.json;
         if arguments.shared.utc {
             local_time::use_utc();
+        }
+        if is_for_helper(&arguments) {
+            return Err(elsewhere::become_helper("lock"));
         }
         let call = LockCall { shared: arguments.shared, report: *report, file_size: Blocked::file_size() };
         match arguments.command {
@@ -73,8 +76,16 @@ pub fn main() -> ExitCode {
             LockCommand::Doctor => doctor::doctor(&call),
             LockCommand::Help(Lazy(topic)) => help::help(&call, &topic),
             LockCommand::Where(Lazy(place)) => where_is::show(&call, &place),
+            LockCommand::Init(_) => Err(elsewhere::only_with_via("init")),
         }
     })
+}
+
+/// Locks of many machines have a program of their own; what is about this machine alone stays here.
+fn is_for_helper(arguments: &Lock) -> bool {
+    let ours =
+        matches!(arguments.command, LockCommand::Help(_) | LockCommand::Shim(_) | LockCommand::Where(_));
+    !ours && elsewhere::is_meant(arguments.shared.via.as_deref())
 }
 
 /// What every subcommand has at hand.

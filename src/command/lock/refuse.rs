@@ -13,7 +13,7 @@ use serde_json::json;
 
 /// How the holder stands to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(in crate::command) enum Relation {
     Stranger,
     /// The caller's own owner holds it.
     You,
@@ -42,7 +42,7 @@ pub(super) fn relation(
 }
 
 /// The refusal with its kind.
-pub(super) fn error(
+pub(in crate::command) fn error(
     store: &Records,
     name: &LockName,
     judged: &Judged,

@@ -9,6 +9,7 @@ use super::status_file::StatusFile;
 use super::tree::supervise;
 use super::wait::{TakeResult, take};
 use crate::cli::lock::LockRun;
+use crate::command::elsewhere;
 use crate::command::exec;
 use crate::command::owner::exported_token;
 use crate::command::records::{AcquireRequest, AcquiredLock, PulsePolicy, Records};
@@ -32,6 +33,9 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let busy = busy_code(args.busy.busy_code, None)?;
     let note = note(args.note.as_deref()).map_err(Error::usage)?;
     exec::check(&args.command, "orion-lock run -w 10m NAME CMD [ARG...]")?;
+    if let Some(option) = args.via.typed() {
+        return Err(elsewhere::only_with_via(option));
+    }
     let status_file = StatusFile::open(args.status_file.as_deref())?;
     let store = call.store()?;
     let mut me = store.me()?;

@@ -12,11 +12,11 @@ use std::path::Path;
 
 /// An open status file, or none.
 #[derive(Debug)]
-pub(super) struct StatusFile(Option<File>);
+pub(in crate::command) struct StatusFile(Option<File>);
 
 impl StatusFile {
     /// Opens it before anything is taken, so that a bad path costs nothing.
-    pub(super) fn open(path: Option<&Path>) -> Result<Self, Error> {
+    pub(in crate::command) fn open(path: Option<&Path>) -> Result<Self, Error> {
         let Some(path) = path else { return Ok(Self(None)) };
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(|error| {
             Error::new(Kind::CannotCreate, format!("--status-file {}: {}", path.display(), reason(&error)))
@@ -25,7 +25,7 @@ impl StatusFile {
     }
 
     /// Writes a fact; best effort, the lock decides.
-    pub(super) fn fact(&self, fact: &str, name: &str, more: &Value) {
+    pub(in crate::command) fn fact(&self, fact: &str, name: &str, more: &Value) {
         let Some(mut file) = self.0.as_ref() else { return };
         let mut object = json!({"fact": fact, "name": name, "at": clock::wall().rfc3339()});
         if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {

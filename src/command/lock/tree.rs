@@ -120,7 +120,7 @@ fn start<'a>(
 }
 
 /// Children that an exec handed to us: no part of the command's tree.
-fn strangers() -> io::Result<Vec<u32>> {
+pub(in crate::command) fn strangers() -> io::Result<Vec<u32>> {
     loop {
         match tree::reap() {
             Collected::One(..) => {}

@@ -23,13 +23,13 @@ use std::os::unix::process::parent_id;
 use std::time::Instant;
 
 /// What it came to.
-pub(super) enum TakeResult {
+pub(in crate::command) enum TakeResult {
     Yes(Box<AcquiredLock>),
     No(Box<Judged>, Relation),
 }
 
 /// Acquires, waiting as long as `wait` says.
-pub(super) fn take(
+pub(in crate::command) fn take(
     store: &Records,
     name: &LockName,
     request: &AcquireRequest<'_>,

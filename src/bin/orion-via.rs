@@ -1,0 +1,4 @@
+//! `orion-via`
+fn main() -> std::process::ExitCode {
+    orion_toolkit::via_main()
+}

@@ -1,0 +1,150 @@
+//! `hold`: keep a lock of many machines by hand until Ctrl-C. Nothing is run, so nothing is fenced.
+
+use super::claim::{ClaimResult, Claimant, Claimed};
+use super::claim_end::ClaimEnd;
+use super::keeper::{Found, Hold, Keeper, holder_json};
+use super::run::claim_end;
+use super::{ViaCall, refusal, shelf};
+use crate::cli::lock_control::LockHold;
+use crate::command::lock::status_file::StatusFile;
+use crate::command::lock::wait::{TakeResult, take};
+use crate::command::records::{AcquireRequest, PulsePolicy};
+use crate::command::typed::{NOT_ACQUIRED, busy_code};
+use crate::error::{Error, Kind};
+use crate::exit::{Exit, Status};
+use crate::model::record::VIA_HOLD;
+use crate::model::via::ViaHolder;
+use crate::os::mask::SignalMask;
+use crate::os::process::wait_any;
+use crate::os::signals::{ENDING, SignalQueue};
+use crate::os::{host, random};
+use crate::verdict::ownership::Credential;
+use crate::verdict::via::{FROZEN, GRACE, ViaTimes};
+use crate::via::engine::ViaRequest;
+use serde_json::{Map, json};
+use std::os::fd::AsFd;
+
+pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
+    let LockHold { wait, busy, note, name } = args;
+    let name = crate::command::typed::name(&name)?;
+    let busy = busy_code(busy.busy_code, Some(NOT_ACQUIRED))?;
+    let records = call.records()?;
+    let end = ClaimEnd::new(claim_end(&wait), wait.wait.is_some() || wait.nonblock);
+    let nonce = random::id().map_err(|error| Error::io("/dev/urandom", &error))?;
+    let mut ended = shelf::ended(&records.look(&name));
+    let me = records.me()?;
+    let mut attrs = Map::new();
+    attrs.insert("via".into(), json!(VIA_HOLD));
+    attrs.insert(shelf::NONCE.into(), json!(nonce));
+    if let Some(before) = ended.first() {
+        attrs.insert(shelf::AFTER.into(), json!(before));
+    }
+    let holder = ViaHolder {
+        host: host::hostname(),
+        machine_id: host::identity().machine_id,
+        pid: me.pid,
+        comm: me.comm.clone(),
+        uid: me.uid,
+        note: note.clone(),
+    };
+    let request = AcquireRequest { owners: vec![me], note, attrs, pulse: PulsePolicy::Nobody };
+    let acquired = match take(&records, &name, &request, &wait)? {
+        TakeResult::Yes(acquired) => acquired,
+        TakeResult::No(judged, relation) => {
+            let none = StatusFile::open(None)?;
+            return Ok(refusal::by_this_machine(call, &records, &name, &judged, relation, busy, &none));
+        }
+    };
+    ended.extend(
+        acquired.reclaimed.as_ref().and_then(|it| Some(it.attrs.get(shelf::NONCE)?.as_str()?.to_owned())),
+    );
+    let credential = Credential::Token(acquired.record.token);
+    let times = ViaTimes::of(Some(GRACE), None, FROZEN).map_err(|why| Error::new(Kind::Bug, why))?;
+    let wish = ViaRequest {
+        name: name.as_str().to_owned(),
+        nonce,
+        grace_ms: times.grace.and_then(|grace| u64::try_from(grace.as_millis()).ok()),
+        holder: holder_json(&holder),
+        once: None,
+        once_ok: false,
+        cooldown_ms: None,
+    };
+    let ended_here = |nonce: &str| ended.iter().any(|it| it == nonce);
+    let claimant =
+        Claimant { report: &call.report, place: &call.place, wish: &wish, end, ended_here: &ended_here };
+    let claimed = match claimant.claim() {
+        Ok(ClaimResult::Got(claimed)) => claimed,
+        Ok(ClaimResult::Refused(error, _)) => {
+            records.release(&name, &credential)?;
+            let exit = Exit::from(error.kind());
+            call.report.error(&error, exit == Exit::Skip);
+            return Ok(if exit == Exit::Skip { busy } else { exit.into() });
+        }
+        Err(error) => {
+            records.release(&name, &credential)?;
+            return Err(error);
+        }
+    };
+    let Claimed { session, id, token, .. } = *claimed;
+    let failed = |error: std::io::Error| Error::io("signals", &error);
+    SignalMask::block(ENDING).map_err(failed)?;
+    let queue = SignalQueue::new(ENDING).map_err(failed)?;
+    records.amend(&name, &credential, &[], &[(shelf::TOKEN, json!(token))])?;
+    let keeper = Keeper::start(Hold {
+        place: call.place.clone(),
+        wish,
+        id,
+        token,
+        times,
+        session: Some(session),
+        orders: None,
+    })
+    .map_err(failed)?;
+    if call.report.json {
+        drop(call.report.object(&json!({"name": name.as_str(), "token": token, "held": true})));
+    }
+    call.report.say(&format!("{name} is yours until Ctrl-C; token {token}"));
+    let lost = until_the_end(call, &name, &queue, &keeper)?;
+    if let Err(why) = keeper.release(false, 0) {
+        call.report.warn(&format!("{name}: it could not be given back in the database: {why}"));
+    }
+    records.release(&name, &credential)?;
+    if lost {
+        return Err(Error::new(
+            Kind::NotOwner,
+            format!("{name} is not yours any more: taken over, or broken by hand"),
+        ));
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// `true`: it was lost.
+fn until_the_end(
+    call: &ViaCall,
+    name: &crate::model::name::LockName,
+    queue: &SignalQueue,
+    keeper: &Keeper,
+) -> Result<bool, Error> {
+    let failed = |error: std::io::Error| Error::io("signals", &error);
+    loop {
+        if queue.next().map_err(failed)?.is_some() {
+            return Ok(false);
+        }
+        for found in keeper.news() {
+            match found {
+                Found::Lost => return Ok(true),
+                Found::StopAsked(_) => {
+                    call.report.warn(&format!("{name}: asked to end by 'stop'"));
+                    return Ok(false);
+                }
+                Found::Cut(why) => call.report.warn(&format!(
+                    "{name}: no session with the database ({why}); if that lasts, another machine takes it after {}",
+                    crate::model::duration::show(GRACE)
+                )),
+                Found::Attached => call.report.warn(&format!("{name}: the database answers again, and the lock is still yours")),
+                Found::Proved(_) => {}
+            }
+        }
+        wait_any(&[queue.as_fd(), keeper.rings.as_fd()], None).map_err(failed)?;
+    }
+}
