@@ -78,6 +78,8 @@ pub(crate) struct AgentProfile {
     pub(crate) argument: Option<String>,
     /// Does it leave a process behind that is not part of the run?
     pub(crate) owner_only: bool,
+    /// Does it outlive its terminal? The reaper is then told to end what is left of a closed run.
+    pub(crate) outlives: bool,
     /// Names of processes that belong to an idle agent.
     pub(crate) residents: Vec<String>,
     /// Variables that a new run must not inherit.
@@ -106,6 +108,7 @@ impl AgentProfile {
             "title",
             "commands",
             "argument",
+            "outlives",
             "owner_only",
             "residents",
             "env_drop",
@@ -126,6 +129,7 @@ impl AgentProfile {
             commands: top.list("commands")?,
             argument: top.text("argument")?,
             owner_only: top.flag("owner_only")?,
+            outlives: top.flag("outlives")?,
             residents: top.list("residents")?,
             env_drop: top.list("env_drop")?,
             hup: top.text("hup")?.unwrap_or_else(|| "was not tried".to_owned()),

@@ -269,7 +269,7 @@ class Handler(BaseHTTPRequestHandler):
             self.silence()
             return None
         if command:
-            item = self.codex_call(tools, command)
+            item = self.codex_call(tools, command, part == "ask")
         added = {"type": "response.output_item.added", "output_index": 0, "item": item}
         self.event(added, "response.output_item.added")
         done = {"type": "response.output_item.done", "output_index": 0, "item": item}
@@ -286,12 +286,13 @@ class Handler(BaseHTTPRequestHandler):
         return self.finish_stream()
 
     @staticmethod
-    def codex_call(tools, command):
+    def codex_call(tools, command, asks):
+        more = {"sandbox_permissions": "require_escalated", "justification": "to play"} if asks else {}
         call = {"type": "function_call", "id": "fc_1", "call_id": f"call_{time.time_ns()}"}
         if "exec_command" in tools:
-            call.update(name="exec_command", arguments=json.dumps({"cmd": command}))
+            call.update(name="exec_command", arguments=json.dumps({"cmd": command} | more))
         elif "shell_command" in tools:
-            call.update(name="shell_command", arguments=json.dumps({"command": command}))
+            call.update(name="shell_command", arguments=json.dumps({"command": command} | more))
         else:
             call.update(name="shell", arguments=json.dumps({"command": ["bash", "-lc", command]}))
         return call

@@ -63,6 +63,9 @@ fn lines(profile: &AgentProfile, nested: &[String]) -> String {
     if profile.owner_only {
         lines.push("owner-only".to_owned());
     }
+    if profile.outlives {
+        lines.push("outlives".to_owned());
+    }
     lines.extend(profile.argument.iter().map(|argument| format!("argument {argument}")));
     lines.extend(profile.residents.iter().map(|name| format!("resident {name}")));
     lines.extend_from_slice(nested);
@@ -86,6 +89,7 @@ fn object(profile: &AgentProfile) -> Value {
         "todo": profile.hooks.todo,
         "argument": profile.argument,
         "owner_only": profile.owner_only,
+        "outlives": profile.outlives,
         "residents": profile.residents,
         "env_drop": profile.env_drop,
         "quit": profile.quit,
