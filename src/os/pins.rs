@@ -67,7 +67,8 @@ pub(crate) fn pin_all(stats: &[&ProcStat]) -> io::Result<Vec<Pinned>> {
 /// A zombie has ended.
 pub(crate) fn wait_all(pins: &[Pinned], end: Instant) -> io::Result<Vec<Survivor>> {
     let mut left: Vec<&Pinned> = pins.iter().collect();
-    loop {
+    // Waiting for nobody would take all of the time.
+    while !left.is_empty() {
         let fds: Vec<_> = left.iter().map(|pin| pin.fd.as_fd()).collect();
         let patience = end.saturating_duration_since(Instant::now());
         let ended = process::wait_any(&fds, Some(patience))?;
@@ -76,7 +77,7 @@ pub(crate) fn wait_all(pins: &[Pinned], end: Instant) -> io::Result<Vec<Survivor
             at += 1;
             !ended.contains(&(at - 1))
         });
-        if left.is_empty() || ended.is_empty() {
+        if ended.is_empty() {
             break;
         }
     }
@@ -115,6 +116,9 @@ mod tests {
         stranger.start_ticks += 1;
         let pins = pin_all(&[&stats[0], &stats[1], &stranger]).expect("pins");
         assert_eq!(pins.len(), 2, "another process with that number is not pinned");
+        let begin = Instant::now();
+        assert!(wait_all(&[], begin + Duration::from_secs(60)).expect("nobody").is_empty());
+        assert!(begin.elapsed() < Duration::from_secs(30), "nobody is waited for");
         goes.kill().expect("kill");
         let survivors = wait_all(&pins, Instant::now() + Duration::from_millis(300)).expect("wait");
         assert_eq!(survivors.iter().map(|one| one.pid).collect::<Vec<_>>(), [stays.id()]);

@@ -145,7 +145,10 @@ fn a_session_closes_as_a_whole_or_not_at_all() {
         Some(keep.clone()),
         "the cause is named, not its echo"
     );
-    let gone = changed(|t| (t.dead, t.belongs) = (true, Belongs::Part("nightly".into())));
+    let gone = changed(|t| {
+        (t.dead, t.belongs) = (true, Belongs::Part("nightly".into()));
+        (t.idle, t.started, t.processes) = (Idle::Unmarked, None, Processes::NotAsked);
+    });
     assert_eq!(word(&gone, &policy()), "close", "nothing runs in it");
     let gone = Terminal { again: Again::NotAsked, ..gone };
     assert_eq!(word(&gone, &policy()), "ask again");

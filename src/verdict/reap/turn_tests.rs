@@ -152,6 +152,19 @@ fn a_job_keeps_and_what_began_with_the_agent_does_not() {
         activity(t).members = vec![member(10, 1, 3600), reads, member(12, 10, 3596)];
     });
     assert_eq!(word(&two, &policy()), "job", "two children are no wrapper");
+    // A link that began late breaks the line, whatever it is itself.
+    let late = line(Member { on_terminal: true, ..member(12, 11, 3558) });
+    let late = Terminal {
+        processes: match late.processes {
+            Processes::Seen(mut activity) => {
+                activity.members[1].started = at(3560);
+                Processes::Seen(activity)
+            }
+            other => other,
+        },
+        ..late
+    };
+    assert_eq!(word(&late, &ReapPolicy { residents: vec!["p11".into()], ..policy() }), "job");
     let job = with(member(12, 10, 1800));
     assert_eq!(word(&job, &ReapPolicy { residents: vec!["p12".into()], ..policy() }), "close");
     let rules = |name: &str| AgentRules { names: vec![name.into()], residents: vec!["p12".into()] };

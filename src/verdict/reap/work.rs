@@ -189,7 +189,7 @@ fn wrapper_parent<'a>(member: &Member, activity: &'a Activity) -> Option<&'a Mem
             return Some(parent);
         }
         let after = child.started.0.checked_sub(parent.started.0)?;
-        if after > millis(WITH_ITS_PARENT) || parent.pid == child.pid {
+        if after > millis(WITH_ITS_PARENT) {
             return None;
         }
         parent = child;
