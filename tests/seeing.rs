@@ -1,4 +1,4 @@
-//! What people and monitoring see of a night: local times, `log --at`, `timeline`.
+//! What people and monitoring see of a night: local times, `log --at`, `timeline`, `check`, `metrics`.
 
 mod support;
 
@@ -245,4 +245,111 @@ fn a_page_that_cannot_be_written_changes_nothing() {
     tool.lock(&[&["timeline", "--html", &page.display().to_string()], &WINDOW[..]].concat()).expect(0);
     let text = std::fs::read_to_string(page).expect("the page");
     assert!(text.contains("&lt;b&gt;") && !text.contains("<b>"));
+}
+
+#[test]
+fn check_says_nothing_when_all_is_well_and_one_line_for_each_trouble() {
+    let tool = Tool::new();
+    let mut holder = tool.hold("sync");
+    for _ in 0..4 {
+        tool.lock(&["run", "-q", "sync", "true"]).expect(75);
+    }
+    let check = |args: &[&str]| tool.lock(&[&["check"], args].concat());
+    check(&[]).expect(0).silent();
+    let well =
+        check(&["--held-longer", "1h", "--skips", "5", "--last-run-within", "1h", "sync"]).expect(0).silent();
+    assert_eq!(well.stdout, "");
+    let skips = check(&["--skips", "4"]).expect(76).silent();
+    assert_eq!(skips.stdout, "sync: 4 runs in a row were refused or skipped by the same holder\n");
+    let done = check(&["--held-longer", "0s", "--last-run-within", "1h", "sync", "nightly"]);
+    assert_eq!(done.code, 76, "{done:?}");
+    assert!(
+        done.stdout.contains("nightly: no run is known, and one was expected within 1h\n"),
+        "{}",
+        done.stdout
+    );
+    let object = tool.lock(&["--json", "check", "--skips", "1"]).expect(76).json();
+    assert_eq!(object["troubles"][0]["name"], "sync");
+    check(&["--skips", "many"]).expect(64).one_line();
+    // A promise that was broken is a trouble without any option.
+    let token = tool.record("sync")["token"].to_string();
+    tool.lock(&["tick", "--token", &token, "--every", "1s", "sync"]).expect(0);
+    support::eventually("a silent holder", || check(&[]).code == 76);
+    check(&[]).expect(76).prints("sync: its holder promised to tick and fell silent");
+    holder.end().expect(0);
+    check(&["--held-longer", "0s"]).expect(0).silent();
+}
+
+/// The value of a metric of a name.
+fn metric(text: &str, metric: &str, name: &str) -> Option<u64> {
+    let line = format!("orion_lock_{metric}{{name=\"{name}\"}} ");
+    text.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok())
+}
+
+#[test]
+fn metrics_are_what_status_says() {
+    let tool = Tool::new();
+    let _holder = tool.hold("sync");
+    tool.lock(&["run", "--tree", "nightly", "sh", "-c", "exit 3"]).expect(3);
+    for _ in 0..2 {
+        tool.lock(&["run", "-q", "sync", "true"]).expect(75);
+    }
+    let text = tool.lock(&["metrics"]).expect(0).silent().stdout;
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let values = |name: &str| {
+        ["holders", "unknown", "stuck", "skips_in_a_row", "last_status"].map(|what| metric(&text, what, name))
+    };
+    assert_eq!(values("sync"), [Some(1), Some(0), Some(0), Some(2), None], "{text}");
+    assert_eq!(values("nightly"), [Some(0), Some(0), Some(0), Some(0), Some(3)], "{text}");
+    assert!(metric(&text, "held_seconds", "sync").is_some_and(|held| held < 60), "{text}");
+    assert!(metric(&text, "held_seconds", "nightly").is_none(), "{text}");
+    assert!(metric(&text, "last_begun_ago_seconds", "nightly").is_some_and(|ago| ago < 60), "{text}");
+    // The number of series has a bound, and what is beyond it is said.
+    let text = tool.lock(&["metrics", "--most", "1"]).expect(0).stdout;
+    assert!(text.contains("orion_lock_names_left_out 1") && !text.contains("\"sync\""), "{text}");
+}
+
+#[test]
+fn what_monitoring_is_given_is_what_its_own_tools_accept() {
+    let tool = Tool::new();
+    tool.lock(&["run", "sync", "true"]).expect(0);
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/examples");
+    // The unit's own line, as systemd gives it to the shell.
+    let unit = std::fs::read_to_string(examples.join("orion-metrics.service")).expect("the unit");
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/bin/sh -c '")).expect("a line");
+    let file = tool.path("orion.prom");
+    let path = format!("{}:{}", support::bin_dir().display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = tool.command("sh");
+    shell.args(["-c", line.trim_end_matches('\'')]).env("FILE", &file).env("PATH", path);
+    support::run(&mut shell).expect(0).silent();
+    assert!(
+        std::fs::read_to_string(&file).expect("the metrics").contains("orion_lock_holders{name=\"sync\"} 0")
+    );
+    if support::needs("systemd-analyze") {
+        // systemd-analyze(1) wants to find what a unit calls.
+        let timer = examples.join("orion-metrics.timer");
+        support::run(
+            tool.command("systemd-analyze")
+                .args(["verify", "--man=no"])
+                .arg(examples.join("orion-metrics.service"))
+                .arg(timer),
+        )
+        .expect(0);
+    }
+    // Prometheus's own tool is not small, so it is used where it is, and not asked for.
+    let promtool = |args: &[&std::ffi::OsStr]| {
+        let mut command = tool.command("promtool");
+        command.args(args).stdin(std::fs::File::open(&file).expect("the metrics"));
+        command.output().ok()
+    };
+    let rules = examples.join("orion-alerts.yml");
+    for args in [
+        &["check".as_ref(), "metrics".as_ref()][..],
+        &["check".as_ref(), "rules".as_ref(), rules.as_os_str()],
+    ] {
+        match promtool(args) {
+            Some(out) => assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr)),
+            None => support::say("not checked: promtool is not installed"),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What can be typed to `orion-lock`.
 
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
-use super::lock_seeing::LockTimeline;
+use super::lock_seeing::{LockCheck, LockMetrics, LockTimeline};
 use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, Whose, patience};
 use super::via::{ViaInit, ViaRunOptions};
 use super::{GLOBAL, HELP, Lazy, moment};
@@ -98,6 +98,10 @@ pub(crate) enum LockCommand {
     Log(Lazy<LockLog>),
     /// A picture of what was held when, one row a lock
     Timeline(Lazy<LockTimeline>),
+    /// Say what needs a person (76), or nothing (0): for cron's mail
+    Check(Lazy<LockCheck>),
+    /// Print the state of all locks for a monitoring system (OpenMetrics)
+    Metrics(Lazy<LockMetrics>),
     /// Which directory, and why that one
     Where(Lazy<LockWhere>),
     /// Self-test on this host as this user (run it from cron once, too)

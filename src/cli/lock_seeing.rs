@@ -1,11 +1,12 @@
 //! Subcommands of `orion-lock` that show what happened, to people and to programs that watch.
 
-use super::moment;
 use super::shared::Whose;
+use super::{duration, moment};
 use crate::model::moment::Moment;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `timeline`
 #[derive(Args, Debug)]
@@ -22,6 +23,34 @@ pub(crate) struct LockTimeline {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Names of locks; without one, all that ran in this time
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<OsString>,
+}
+
+/// `check`
+#[derive(Args, Debug)]
+pub(crate) struct LockCheck {
+    /// Trouble: held for longer than that
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) held_longer: Option<Duration>,
+    /// Trouble: so many runs in a row were refused or skipped by the same holder
+    #[arg(long, value_name = "N")]
+    pub(crate) skips: Option<u64>,
+    /// Trouble: no run began within that time
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) last_run_within: Option<Duration>,
+    /// Names of locks; without one, all that were ever held
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<OsString>,
+}
+
+/// `metrics`
+#[derive(Args, Debug)]
+pub(crate) struct LockMetrics {
+    /// Names at the most; how many were left out is a metric too
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub(crate) most: usize,
+    /// Names of locks; without one, all that were ever held
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
 }

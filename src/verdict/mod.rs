@@ -18,3 +18,4 @@ pub(crate) mod story;
 pub(crate) mod timeline;
 #[cfg(feature = "postgres")]
 pub(crate) mod via;
+pub(crate) mod watchfulness;

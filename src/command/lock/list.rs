@@ -74,7 +74,7 @@ fn row(name: &LockName, judged: &Judged, skips: u64, user: Option<String>) -> [S
 }
 
 /// Refusals and skips in a row by the present holder; best effort, from the log.
-fn skips(store: &Records, name: &LockName, judged: &Judged) -> u64 {
+pub(super) fn skips(store: &Records, name: &LockName, judged: &Judged) -> u64 {
     if !matches!(judged.state(), State::Live(_)) {
         return 0;
     }

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod breaking;
+mod check;
 mod doctor;
 mod end_holder;
 mod exports;
@@ -71,6 +72,8 @@ pub fn main() -> ExitCode {
             LockCommand::Status(Lazy(status)) => status::status(&call, status),
             LockCommand::List(Lazy(list)) => list::list(&call, &list.whose),
             LockCommand::Log(Lazy(log)) => log::log(&call, log),
+            LockCommand::Check(Lazy(check)) => check::check(&call, &check),
+            LockCommand::Metrics(Lazy(metrics)) => check::metrics(&call, &metrics),
             LockCommand::Timeline(Lazy(timeline)) => timeline::timeline(&call, &timeline),
             LockCommand::Wait(Lazy(wait)) => wait::until_free(&call, &wait),
             LockCommand::Doctor => doctor::doctor(&call),

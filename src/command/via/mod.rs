@@ -118,6 +118,8 @@ fn lock(arguments: Lock, report: &mut Report) -> Result<Status, Error> {
         LockCommand::Hold(Lazy(args)) => hold::hold(&call, args),
         LockCommand::Init(Lazy(args)) => init::init(&call, &args),
         LockCommand::Doctor => doctor::doctor(&call),
+        LockCommand::Check(_) => Err(not_across("check").hint("orion-lock --via WHERE status NAME")),
+        LockCommand::Metrics(_) => Err(not_across("metrics").hint("orion-lock --via WHERE --json list")),
         LockCommand::Timeline(_) => Err(not_across("timeline").hint("orion-lock --via WHERE log NAME")),
         LockCommand::Acquire(_)
         | LockCommand::Release(_)
