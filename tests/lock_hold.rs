@@ -16,7 +16,7 @@ fn hold(tool: &Tool, options: &[&str]) -> Running {
 #[test]
 fn a_lock_is_kept_by_hand_until_a_signal_and_then_released() {
     let tool = Tool::new();
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
         let mut holder = hold(&tool, &["--note", "moving the disk"]);
         tool.lock(&["run", "x", "true"]).expect(75).says("note: moving the disk");
         assert_eq!(tool.record("x")["attrs"]["via"], "hold");

@@ -107,6 +107,9 @@ fn missing(ancestors: &[Ancestor]) -> Error {
 /// Any process of this user, for `--for`.
 fn any(pid: u32) -> Result<ProcessIdentity, Error> {
     let bad = |why: &str| Error::usage(format!("--for {pid}: {why}"));
+    if proc::stat(pid).is_ok_and(|stat| stat.kernel) {
+        return Err(bad("is a thread of the kernel, which never ends"));
+    }
     match proc::tgid_and_uid(pid) {
         Ok((tgid, _)) if tgid != pid => {
             return Err(bad("is a thread, not a process").hint(format!("its process is {tgid}")));

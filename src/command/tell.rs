@@ -189,7 +189,6 @@ pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Erro
             };
             let owner = first(store, record, number);
             let by_hand = format!("if it does not: orion-lock break --token {} {name}", record.token);
-            let refused = matches!(doubt, Doubt::Refused(_));
             Error::new(
                 Kind::UnknownOwner,
                 format!(
@@ -198,7 +197,13 @@ pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Erro
                     age(record)
                 ),
             )
-            .hint(if refused { "try again when that is over".to_owned() } else { by_hand })
+            .hint(match doubt {
+                Doubt::Refused(_) => "try again when that is over".to_owned(),
+                Doubt::OtherContainer => format!(
+                    "{by_hand}, or once, where one container at a time uses this directory: orion-lock where --mark-private"
+                ),
+                _ => by_hand,
+            })
         }
         State::Newer(schema) => super::records::newer(name, store, *schema),
         State::Free | State::Dead | State::Corrupt(_) => {

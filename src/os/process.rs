@@ -96,6 +96,20 @@ pub(crate) fn accepts(fd: impl AsFd) -> bool {
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
+/// What to do where [`pidfds_are_allowed`] says no.
+pub(crate) const PIDFD_HINT: &str =
+    "a sandbox (seccomp) or a kernel before 5.3 forbids it; let it allow pidfd_open and pidfd_send_signal";
+
+/// Can a process be opened here at all?
+///
+/// # Errors
+/// The system call and why, in words.
+pub(crate) fn pidfds_are_allowed() -> Result<(), String> {
+    PidFd::open(std::process::id())
+        .map(drop)
+        .map_err(|errno| format!("pidfd_open: {}", errno.desc().to_lowercase()))
+}
+
 /// What opening a recorded process gave.
 #[derive(Debug)]
 pub(crate) enum Pin {

@@ -9,7 +9,7 @@
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, getpgrp, getpid, getsid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +21,7 @@ pub(crate) const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 
 /// What ends somebody who only waits.
-pub(crate) const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+pub(crate) const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT];
 
 /// What a supervisor takes from its queue: the signals to pass on, and the ends of children.
 pub(crate) fn of_supervisor() -> impl Iterator<Item = Signal> + Clone {
@@ -126,6 +126,20 @@ pub(crate) fn signal_own_group(signal: Signal) -> io::Result<()> {
 /// Our own process group: whoever is in it has what the terminal sent.
 pub(crate) fn own_group() -> i32 {
     getpgrp().as_raw()
+}
+
+/// Does a shell with job control wait for us: is there a controlling terminal, and a parent in this session
+/// but in another process group (credentials(7))?
+pub(crate) fn a_shell_waits_for_us() -> bool {
+    let parent = Pid::parent();
+    fs::File::open("/dev/tty").is_ok()
+        && getsid(Some(parent)).is_ok_and(|session| getsid(None) == Ok(session))
+        && getpgid(Some(parent)).is_ok_and(|group| group != getpgrp())
+}
+
+/// Stops this process until somebody continues it.
+pub(crate) fn stop_ourselves() {
+    let _ = nix::sys::signal::raise(Signal::SIGSTOP);
 }
 
 fn leads_session() -> bool {

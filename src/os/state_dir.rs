@@ -7,6 +7,7 @@ use crate::os::dir::{Dir, Opened};
 use crate::os::users;
 use rustix::fs::{OFlags, Stat, fstat, fstatfs};
 use rustix::process::{getegid, geteuid, getgroups};
+use std::cell::OnceCell;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -17,6 +18,8 @@ const MACHINE_FILE: &str = "/etc/orion/dir";
 /// Marks: used by one container at a time; shared between machines.
 const PRIVATE: &str = ".private";
 const NETWORK: &str = ".network";
+/// Left by the first acquire from a pid namespace other than the initial one.
+const CONTAINERS: &str = ".containers";
 const STATE_ID: &str = ".state-id";
 
 /// An open, checked state directory.
@@ -31,7 +34,7 @@ pub(crate) struct StateDir {
     /// Marked as shared between machines.
     pub(crate) network: bool,
     /// Marked as used by one container at a time.
-    pub(crate) private: bool,
+    private: OnceCell<bool>,
     /// `st_dev` and `st_ino`, to compare two views.
     pub(crate) device: u64,
     pub(crate) inode: u64,
@@ -146,18 +149,34 @@ impl StateDir {
             ))
             .hint(format!("if it is yours to judge: orion-lock --dir {shown} where --mark-network")));
         }
-        let private = dir.stat(PRIVATE).is_ok();
         Ok(Some(Self {
             place,
             file_system,
             local,
             network,
-            private,
+            private: OnceCell::new(),
             device: stat.st_dev,
             inode: stat.st_ino,
             uid: stat.st_uid,
             dir,
         }))
+    }
+
+    /// Is it marked as used by one container at a time? Looked for at the first need.
+    pub(crate) fn is_private(&self) -> bool {
+        *self.private.get_or_init(|| self.dir.stat(PRIVATE).is_ok())
+    }
+
+    /// Was a lock in it taken from another pid namespace than the initial one?
+    pub(crate) fn has_containers(&self) -> bool {
+        self.dir.stat(CONTAINERS).is_ok()
+    }
+
+    /// Leaves the mark that [`StateDir::has_containers`] looks for; best effort, made once.
+    pub(crate) fn note_container(&self) {
+        if !self.has_containers() {
+            drop(self.dir.create(CONTAINERS));
+        }
     }
 
     /// The random id of this directory, made at the first need.

@@ -6,9 +6,12 @@ use crate::os::proc::{self, ProcStat};
 use crate::os::process::PidFd;
 use crate::os::signals::Caught;
 use nix::libc;
-use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, wait};
+use rustix::process::{
+    Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -45,6 +48,12 @@ pub(crate) fn reap() -> Collected {
             Err(_) => continue,
         };
     }
+}
+
+/// Was this child stopped since the last look (waitid(2), WSTOPPED)?
+pub(crate) fn has_stopped(child: &PidFd) -> bool {
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    waitid(WaitId::PidFd(child.as_fd()), options).is_ok_and(|status| status.is_some_and(|it| it.stopped()))
 }
 
 /// Everything that runs below `root` now, parents before their children. Whatever `except`

@@ -4,9 +4,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod alone;
 mod elsewhere;
+mod files;
 mod limits;
 mod owners;
+mod signals;
 mod users;
 
 /// As [`support::run`], for a script of which every line of stdout is an answer.

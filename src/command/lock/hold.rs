@@ -14,6 +14,7 @@ use crate::os::mask::SignalMask;
 use crate::os::process::wait_any;
 use crate::os::signals::{ENDING, SignalQueue};
 use crate::verdict::ownership::Credential;
+use nix::sys::signal::Signal;
 use serde_json::{Map, json};
 use std::os::fd::AsFd;
 
@@ -22,6 +23,8 @@ pub(super) fn hold(call: &LockCall, args: &LockHold) -> Result<Status, Error> {
     let busy = busy_code(args.busy.busy_code, Some(NOT_ACQUIRED))?;
     let note = note(args.note.as_deref()).map_err(Error::usage)?;
     let store = call.store()?;
+    // A person's lock outlives the terminal it was taken in.
+    SignalMask::block([Signal::SIGHUP]).map_err(|error| Error::io("signals", &error))?;
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_HOLD));
     let request = AcquireRequest { owners: vec![store.me()?], note, attrs, pulse: PulsePolicy::Nobody };

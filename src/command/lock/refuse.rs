@@ -97,7 +97,8 @@ pub(super) fn turned_away(
     for line in &judged.judgement.evidence {
         report.note(line);
     }
-    status_file.fact(
+    status_file.fact_or_say(
+        report,
         "refused",
         name.as_str(),
         &json!({

@@ -6,7 +6,7 @@ use super::exports::exports;
 use super::refuse::{Relation, turned_away};
 use super::replace::replace;
 use super::status_file::StatusFile;
-use super::tree::supervise;
+use super::tree::{TreeOptions, supervise};
 use super::wait::{TakeResult, take};
 use crate::cli::lock::LockRun;
 use crate::command::elsewhere;
@@ -43,7 +43,9 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_RUN));
     let limits = Limits { max_run: args.limits.max_run, kill_after: args.limits.kill_after };
-    let tree = args.limits.tree || limits.max_run.is_some();
+    let asked = args.limits.tree || limits.max_run.is_some();
+    // Nobody outside can see the end of a process in a container, so we stay and write it down.
+    let tree = asked || !store.ends_are_seen();
     if tree {
         attrs.insert(SUPERVISOR.into(), json!(me.pid));
     }
@@ -60,9 +62,10 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     };
     match taken {
         TakeResult::Yes(acquired) => {
-            say_before(&call.report, &acquired, &args.command);
+            say_before(&call.report, &acquired, &args.command, args.owner_only);
             if tree {
-                supervise(call, &args.command, &store, &name, *acquired, &status_file, limits)
+                let tree = TreeOptions { limits, command_only: !asked && args.owner_only };
+                supervise(call, &args.command, &store, &name, *acquired, &status_file, tree)
             } else {
                 become_command(call, &args.command, &store, &name, *acquired, &status_file)
             }
@@ -80,11 +83,11 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
 }
 
 /// What a person should know before the command speaks.
-fn say_before(report: &Report, acquired: &AcquiredLock, words: &[OsString]) {
+fn say_before(report: &Report, acquired: &AcquiredLock, words: &[OsString], owner_only: bool) {
     for line in &acquired.said {
         report.warn(line);
     }
-    if let Some(line) = leaves_at_once(words) {
+    if let Some(line) = leaves_at_once(words, owner_only) {
         report.say(&line);
     }
 }
@@ -98,7 +101,12 @@ fn become_command(
     status_file: &StatusFile,
 ) -> Result<Status, Error> {
     let (report, token) = (call.report, acquired.record.token);
-    status_file.fact("acquired", name.as_str(), &json!({"token": token, "pid": std::process::id()}));
+    let facts = json!({"token": token, "pid": std::process::id()});
+    if let Err(error) = status_file.fact("acquired", name.as_str(), &facts) {
+        // Whoever asked for it would not know that it runs.
+        store.release(name, &Credential::Token(token))?;
+        return Err(error);
+    }
     let mut command = exec::command(words);
     command.envs(exports(store, name, token));
     let failed = match acquired.pulse.as_ref().map_or(Ok(()), |pulse| pulse.inherit()) {
@@ -107,7 +115,8 @@ fn become_command(
     };
     // Nothing runs, so nothing holds the lock.
     store.release(name, &Credential::Token(token))?;
-    status_file.fact("exec-failed", name.as_str(), &json!({"token": token, "reason": reason(&failed)}));
+    let facts = json!({"token": token, "reason": reason(&failed)});
+    status_file.fact_or_say(&report, "exec-failed", name.as_str(), &facts);
     Ok(exec::cannot_run(&report, words, &failed))
 }
 
@@ -123,8 +132,8 @@ fn exec(call: LockCall, command: &mut Command) -> io::Error {
     command.exec()
 }
 
-/// Commands that hand the work to somebody else and end: the lock ends with them.
-fn leaves_at_once(words: &[OsString]) -> Option<String> {
+/// Commands that hand the work to somebody else and end: what that means for the lock.
+fn leaves_at_once(words: &[OsString], owner_only: bool) -> Option<String> {
     let text: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = text.first()?.rsplit('/').next()?.to_owned();
     let has = |wanted: &dyn Fn(&str) -> bool| text.iter().skip(1).any(|word| wanted(word));
@@ -139,8 +148,17 @@ fn leaves_at_once(words: &[OsString]) -> Option<String> {
         "nohup" | "at" | "batch" => true,
         _ => false,
     };
+    // These keep what they inherit open in a server of their own, if they have to start one.
+    let starts_server = matches!(program.as_str(), "tmux" | "screen" | "podman");
     leaves.then(|| {
-        format!("note: the lock ends with this {program} command, not with what it hands to somebody else")
+        if starts_server && !owner_only {
+            format!(
+                "note: a server that this {program} command starts keeps the lock as long as it lives; what it hands to one \
+                 that runs already, the lock does not cover; with --owner-only the lock ends with the command"
+            )
+        } else {
+            format!("note: the lock ends with this {program} command, not with what it hands to somebody else")
+        }
     })
 }
 
@@ -152,7 +170,7 @@ mod tests {
     fn commands_that_leave_at_once_are_recognised() {
         let leaves = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            leaves_at_once(&words).is_some()
+            leaves_at_once(&words, false).is_some()
         };
         for line in [
             "tmux new -d x",
@@ -167,5 +185,14 @@ mod tests {
         for line in ["tmux attach", "docker run x", "systemd-run --wait x", "ssh h x", "agent -d"] {
             assert!(!leaves(line), "{line}");
         }
+        let said = |line: &str, owner_only| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            leaves_at_once(&words, owner_only).expect(line)
+        };
+        for line in ["tmux new -d x", "screen -dmS a b", "podman run -d x"] {
+            assert!(said(line, false).contains("keeps the lock as long as it lives"), "{line}");
+            assert!(said(line, true).contains("the lock ends with this"), "{line}");
+        }
+        assert!(said("systemd-run x", false).contains("the lock ends with this systemd-run"));
     }
 }

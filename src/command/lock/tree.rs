@@ -14,7 +14,7 @@ use crate::model::name::LockName;
 use crate::model::record::Record;
 use crate::os::mask::{FILE_SIZE, SignalMask};
 use crate::os::proc::ProcStat;
-use crate::os::process::{self, PidFd, wait_any};
+use crate::os::process::{self, PIDFD_HINT, PidFd, wait_any};
 use crate::os::signals::{self, Caught, SignalQueue};
 use crate::os::start_barrier::{ShimAnswer, StartBarrier};
 use crate::os::tree::{self, Collected};
@@ -31,6 +31,14 @@ use std::time::{Duration, Instant};
 /// What a command leaves behind for no longer than this is not worth a word.
 const LINGER: Duration = Duration::from_millis(200);
 
+/// What is waited for, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeOptions {
+    pub(super) limits: Limits,
+    /// The command's end is the end: nothing that it leaves behind is waited for.
+    pub(super) command_only: bool,
+}
+
 /// Runs the command under us; the status is the command's.
 pub(super) fn supervise(
     call: LockCall,
@@ -39,10 +47,10 @@ pub(super) fn supervise(
     name: &LockName,
     acquired: AcquiredLock,
     status_file: &StatusFile,
-    limits: Limits,
+    options: TreeOptions,
 ) -> Result<Status, Error> {
     let token = acquired.record.token;
-    match start(call, words, store, name, acquired, status_file, limits) {
+    match start(call, words, store, name, acquired, status_file, options) {
         Ok(tree) => Ok(tree.until_its_end(words, status_file)),
         Err(error) => {
             // Nothing runs, so nothing holds the lock.
@@ -59,7 +67,7 @@ fn start<'a>(
     name: &'a LockName,
     acquired: AcquiredLock,
     status_file: &StatusFile,
-    limits: Limits,
+    options: TreeOptions,
 ) -> Result<Tree<'a>, Error> {
     let report = call.report;
     // From here on its signal is blocked below, so that one mask is to be given back.
@@ -69,7 +77,12 @@ fn start<'a>(
     let mask = SignalMask::block(signals::of_supervisor().chain([FILE_SIZE])).map_err(failed)?;
     let queue = SignalQueue::new(signals::of_supervisor()).map_err(failed)?;
     signals::hear_of_children().map_err(failed)?;
-    tree::adopt_orphans().map_err(failed)?;
+    process::pidfds_are_allowed().map_err(|why| {
+        Error::new(Kind::System, format!("{name}: nothing was run: {why}")).hint(PIDFD_HINT)
+    })?;
+    if !options.command_only {
+        tree::adopt_orphans().map_err(failed)?;
+    }
     let strangers = strangers().map_err(failed)?;
     if let Some(pulse) = &acquired.pulse {
         pulse.inherit().map_err(failed)?;
@@ -90,14 +103,11 @@ fn start<'a>(
         return Err(Error::new(Kind::NotOwner, format!("{name} was broken meanwhile; nothing was run")));
     }
     let record = Record { owners, ..acquired.record };
-    status_file.fact(
-        "acquired",
-        name.as_str(),
-        &json!({"token": record.token, "pid": child, "supervisor": std::process::id()}),
-    );
+    let facts = json!({"token": record.token, "pid": child, "supervisor": std::process::id()});
+    status_file.fact("acquired", name.as_str(), &facts)?;
     if let Err(error) = gate.open() {
         let facts = json!({"token": record.token, "reason": reason(&error)});
-        status_file.fact("exec-failed", name.as_str(), &facts);
+        status_file.fact_or_say(&report, "exec-failed", name.as_str(), &facts);
         return Err(failed(error));
     }
     Ok(Tree {
@@ -105,7 +115,8 @@ fn start<'a>(
         store,
         name,
         record,
-        limits,
+        limits: options.limits,
+        command_only: options.command_only,
         queue,
         gate: Some(gate),
         command,
@@ -141,6 +152,7 @@ struct Tree<'a> {
     name: &'a LockName,
     record: Record,
     limits: Limits,
+    command_only: bool,
     queue: SignalQueue,
     /// Until the shim has answered.
     gate: Option<StartBarrier>,
@@ -170,7 +182,7 @@ impl Tree<'_> {
             let status = exec::cannot_run(&self.report, words, error);
             self.say_of_freeing(self.store.release(self.name, &Credential::Token(self.record.token)));
             let facts = json!({"token": self.record.token, "reason": reason(error)});
-            status_file.fact("exec-failed", self.name.as_str(), &facts);
+            status_file.fact_or_say(&self.report, "exec-failed", self.name.as_str(), &facts);
             return status;
         }
         // Lost only when somebody else waited for our child, which nobody can.
@@ -186,7 +198,7 @@ impl Tree<'_> {
         if let Some(detail) = detail {
             facts["detail"] = json!(detail);
         }
-        status_file.fact("ended", self.name.as_str(), &facts);
+        status_file.fact_or_say(&self.report, "ended", self.name.as_str(), &facts);
         status
     }
 
@@ -209,6 +221,9 @@ impl Tree<'_> {
                 Collected::One(pid, status) if pid == self.command.pid() && self.ended.is_none() => {
                     self.ended = Some(Status::of_child(status));
                     self.say_at = Some(Instant::now() + LINGER);
+                    if self.command_only {
+                        break;
+                    }
                 }
                 Collected::One(pid, _) => self.strangers.retain(|stranger| *stranger != pid),
                 Collected::Childless => break,
@@ -253,7 +268,19 @@ impl Tree<'_> {
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
         while let Ok(Some(caught)) = self.queue.next() {
+            if caught.is_of_child() {
+                self.stop_with_the_command();
+            }
             self.pass_on(caught);
+        }
+    }
+
+    /// A command that stopped itself, as a program does at its own Ctrl-Z, has a shell that waits for us to
+    /// stop too: only then it takes its terminal back. Whoever continues us continues the command.
+    fn stop_with_the_command(&self) {
+        if tree::has_stopped(&self.command) && signals::a_shell_waits_for_us() {
+            signals::stop_ourselves();
+            drop(tree::resume(&self.command));
         }
     }
 

@@ -17,10 +17,10 @@ pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error>
     let right = credential(args.token, args.owner.as_deref(), &name)?;
     let store = call.holding(&name)?;
     let judged = store.look(&name);
-    store.owned(&name, &judged.found, None, &right)?;
     if matches!(judged.found, Found::Nothing) && matches!(judged.state(), State::Live(_)) {
         return Err(not_owner(&name, "its record was removed; acquire it again before going on"));
     }
+    store.owned(&name, &judged.found, None, &right)?;
     if let Some(at) = judged.record().and_then(|record| record.released_at.as_ref()) {
         return Err(not_owner(&name, &format!("it was released at {at}")));
     }

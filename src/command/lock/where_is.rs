@@ -85,7 +85,7 @@ fn pulse_path(call: &LockCall, name: &LockName) -> Result<Status, Error> {
 }
 
 fn marks(state: &StateDir) -> Vec<&'static str> {
-    [(state.private, "private"), (state.network, "network")]
+    [(state.is_private(), "private"), (state.network, "network"), (state.has_containers(), "containers")]
         .iter()
         .filter(|(set, _)| *set)
         .map(|(_, mark)| *mark)

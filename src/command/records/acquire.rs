@@ -168,6 +168,9 @@ impl Records {
         {
             return self.adopt(name, &guard, guard_token, placed.clone(), progress);
         }
+        // What an earlier pass locked stands for nobody, not even in our own eyes.
+        progress.pulse = None;
+        give_back(&request.pulse, progress);
         let judged = self.judge(name, found, Some(guard_token));
         match judged.state() {
             State::Live(_) | State::Unknown(_) => {
@@ -191,10 +194,13 @@ impl Records {
                 .said
                 .push(format!("{name}: its guard held no token of ours, so tokens may have fallen; the clock and the record decide"));
         }
-        if guard_token == GuardToken::Empty && self.in_container() && !self.state.private {
+        if guard_token == GuardToken::Empty && self.in_container() && !self.state.is_private() {
             progress.said.push(format!(
                 "{name}: in this pid namespace a crash will need 'orion-lock break', or once 'orion-lock where --mark-private'"
             ));
+        }
+        if self.in_container() {
+            self.state.note_container();
         }
         let last = judged.record().map(|record| record.token);
         let token = next(guard_token, last, clock::wall());
@@ -297,9 +303,6 @@ impl Records {
             )
             .hint("nothing was run; --owner-only does without it")
         };
-        // What an earlier pass locked stands for nobody.
-        progress.pulse = None;
-        give_back(wish, progress);
         let taken = match wish {
             PulsePolicy::Nobody => return Ok(None),
             PulsePolicy::Descriptor(fd) if pulse::lock_through(fd, token).map_err(failed)? => {

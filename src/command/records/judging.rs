@@ -1,6 +1,7 @@
 //! What stands under a name, judged: facts from the system, the verdict from them.
 
 use super::Records;
+use crate::model::event::Event;
 use crate::model::host::{HostIdentity, INITIAL_PID_NS};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
@@ -49,7 +50,8 @@ impl Records {
             proc_is_ours: fixed.proc_is_ours,
             local: self.state.local,
             network: self.state.network,
-            private: self.state.private,
+            // A look of its own, and it matters only for records from elsewhere.
+            private: foreign && self.state.is_private(),
             // Costs a reading of mountinfo, and matters only for records from elsewhere.
             sees_everybody: foreign && host::sees_everybody(),
             pidfs: fixed.me.as_ref().is_ok_and(|me| me.pidfs_ino.is_some()),
@@ -129,10 +131,14 @@ impl Records {
                 }
             }
             (PulseAnswer::Removed, None, _) => PulseFacts::Unclear,
-            // The record is gone, and so may be the file; the guard still has the token.
-            (PulseAnswer::Said(PulseFacts::Free), None, Some(token)) => {
-                let seen = pulse::search(name.as_str(), token, None, None);
-                if seen.pids.is_empty() { PulseFacts::Free } else { PulseFacts::Held }
+            // The record is gone, and so may be the file; the guard still has the token, or the log.
+            (PulseAnswer::Said(PulseFacts::Free), None, token) => {
+                match token.or_else(|| self.logged_token(name)) {
+                    Some(token) if !pulse::search(name.as_str(), token, None, None).pids.is_empty() => {
+                        PulseFacts::Held
+                    }
+                    _ => PulseFacts::Free,
+                }
             }
             (PulseAnswer::Said(facts), ..) => facts,
         }
@@ -146,6 +152,17 @@ impl Records {
         pulse::search(name.as_str(), record.token, record.pulse, since)
     }
 
+    /// The token of the last run in the log, unless that says how it ended: where guard and record were both
+    /// taken away, it is all that is left. A name that was never held has no log.
+    fn logged_token(&self, name: &LockName) -> Option<u64> {
+        let events = self.read_log(name.as_str());
+        let token = events.iter().rev().find(|event| event.event == "acquired")?.token?;
+        let over = |event: &Event| {
+            event.token == Some(token) && matches!(event.event.as_str(), "released" | "broken" | "ended")
+        };
+        (!events.iter().any(over)).then_some(token)
+    }
+
     /// Processes that are seen to carry the pulse by which a name is held.
     pub(crate) fn carriers(&self, name: &LockName, judged: &Judged) -> LockHolders {
         match (judged.record(), judged.token) {
@@ -156,10 +173,14 @@ impl Records {
                     _ => LockHolders::default(),
                 })
             }
-            (None, Some(token)) if matches!(judged.found, Found::Nothing) => self
-                .or_search(pulse::carriers(self.folder(), name.as_str(), Some(token)), || {
-                    pulse::search(name.as_str(), token, None, None)
-                }),
+            (None, token) if matches!(judged.found, Found::Nothing) => {
+                self.or_search(pulse::carriers(self.folder(), name.as_str(), token), || {
+                    let token = token.or_else(|| self.logged_token(name));
+                    token.map_or_else(LockHolders::default, |token| {
+                        pulse::search(name.as_str(), token, None, None)
+                    })
+                })
+            }
             _ => pulse::carriers(self.folder(), name.as_str(), None),
         }
     }

@@ -125,6 +125,13 @@ impl Records {
         self.fixed().host.pid_ns.is_some_and(|inode| inode != INITIAL_PID_NS)
     }
 
+    /// Can the end of a process that nobody marks be seen by whoever else uses this directory? Not across pid
+    /// namespaces: a run must stay and write down its own end there.
+    pub(crate) fn ends_are_seen(&self) -> bool {
+        let across = if self.in_container() { true } else { self.state.has_containers() };
+        !across || self.state.is_private()
+    }
+
     /// This process, as an owner.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ impl Scratch {
     fn new(state: &StateDir) -> std::io::Result<Self> {
         let (dir, at_work) = Self::begin(state)?;
         let path = std::path::absolute(dir.path())?;
-        for (wanted, kind) in [(state.network, DirMark::Network), (state.private, DirMark::Private)] {
+        for (wanted, kind) in [(state.network, DirMark::Network), (state.is_private(), DirMark::Private)] {
             if wanted {
                 mark(&path, kind).map_err(|error| std::io::Error::other(error.to_string()))?;
             }
