@@ -1,6 +1,6 @@
 //! The lock protocol, explored to the end: two contenders, each killed at any step
 //! (with or without a child that lives on) and started again, release, a release
-//! called twice, a cleaner that unlinks the guard at any moment, a directory
+//! called twice, a cleaner that unlinks the guard, the record or the pulse file at any moment, a directory
 //! swapped at any moment. Never two holders, never a token twice.
 //!
 //! Each mutation takes one rule away; the exploration must then find a way to break
@@ -82,6 +82,9 @@ fn every_rule_is_needed() {
         (Mutation::NoRecordClaim, 1, 0),
         (Mutation::RenameOver, 1, 0),
         (Mutation::NoPulse, 0, 0),
+        (Mutation::PulseByNameOnly, 1, 0),
+        (Mutation::NoRecordIsFree, 1, 0),
+        (Mutation::NoTokenIsFree, 2, 0),
         (Mutation::ReleaseAnybody, 0, 0),
     ] {
         let found = explore(World::new(cleanings, swaps, [2, 2]), mutation);

@@ -59,7 +59,9 @@ fn g14_too_few_descriptors_are_said_by_their_name() {
         if done.stderr.lines().any(|line| line.starts_with("orion-lock: ")) {
             assert!(done.stderr.contains("too many open files"), "{count}: {done:?}");
             assert!(!done.stderr.contains("mount a /proc"), "{count}: {done:?}");
-            assert!([71, 126].contains(&done.code), "{count}: {done:?}");
+            // A record that cannot be read says nothing of its owner; what we need for ourselves is 71.
+            assert!([69, 71, 126].contains(&done.code), "{count}: {done:?}");
+            assert!(count != 5 || done.code == 71, "{done:?}");
         }
         let done = tool.sh(&format!("ulimit -n {count}; exec \"$OP\" x"));
         let ours = done.stderr.lines().any(|line| line.starts_with("orion-precheck: "));

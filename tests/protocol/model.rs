@@ -1,7 +1,7 @@
 //! The lock protocol as a machine of small steps, one per system call that others
 //! can come between. What is modelled: the guard with its token, the record with
-//! its flock, the fixed temp name, the pulse of a child left behind, release,
-//! a cleaner that unlinks the guard, and a directory swapped under a contender.
+//! its flock, the fixed temp name, the pulse file and who carries a pulse, release,
+//! a cleaner that unlinks the guard, the record or the pulse file, and a directory swapped under a contender.
 //! While nothing is cleaned the clock stands still: tokens must rise by guard and record alone.
 
 /// Index of an inode, or of a process's incarnation.
@@ -21,6 +21,12 @@ pub(crate) enum Mutation {
     RenameOver,
     /// Death of the owner is enough; the pulse is not asked.
     NoPulse,
+    /// A pulse counts only on the file that stands at its name, whatever file the record names.
+    PulseByNameOnly,
+    /// Without a record it is free, whatever the guard's token stands for.
+    NoRecordIsFree,
+    /// Without a record and without a token it is free, whoever carries a pulse.
+    NoTokenIsFree,
     /// Release writes without comparing tokens.
     ReleaseAnybody,
 }
@@ -31,6 +37,8 @@ pub(crate) struct Content {
     pub(crate) owner: Id,
     pub(crate) token: u8,
     pub(crate) released: bool,
+    /// The file that its pulse was taken on.
+    pub(crate) pulse: Option<Id>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -52,6 +60,7 @@ pub(crate) struct Directory {
     pub(crate) guard: Option<Id>,
     pub(crate) record: Option<Id>,
     pub(crate) temp: Option<Id>,
+    pub(crate) pulse: Option<Id>,
 }
 
 /// Where a contender stands.
@@ -97,6 +106,8 @@ pub(crate) struct Process {
     /// The temp file it created, wherever its name went.
     pub(crate) temp: Option<Id>,
     pub(crate) token: u8,
+    /// The file on which it carries the pulse of that token.
+    pub(crate) pulse: Option<Id>,
     /// Bytes of ours that were put in place in this acquire.
     pub(crate) placed: Option<Content>,
     /// A token it released before, shown once more by a second call of release.
@@ -115,8 +126,9 @@ pub(crate) struct World {
     /// Where the path leads.
     pub(crate) current: usize,
     pub(crate) processes: [Process; 2],
-    /// Tokens whose pulse a child left behind still carries.
-    pub(crate) pulses: Vec<u8>,
+    /// Tokens whose pulse a child left behind still carries, each with its file.
+    pub(crate) pulses: Vec<(u8, Id)>,
+    pub(crate) next_pulse: Id,
     pub(crate) next_id: Id,
     pub(crate) cleanings: u8,
     pub(crate) swaps: u8,
@@ -140,20 +152,28 @@ impl World {
             read: None,
             temp: None,
             token: 0,
+            pulse: None,
             placed: None,
             stale: None,
             attempts: 0,
             acquires: acquires[usize::from(id - 1)],
             restarts: 1,
         };
-        let dead = RecordFile { content: Some(Content { owner: 0, token: 1, released: false }), flock: None };
+        let dead = RecordFile {
+            content: Some(Content { owner: 0, token: 1, released: false, pulse: None }),
+            flock: None,
+        };
         Self {
             guards: vec![Guard { token: 1, flock: None }],
             records: vec![dead],
-            dirs: [Directory { guard: Some(0), record: Some(0), temp: None }, Directory::default()],
+            dirs: [
+                Directory { guard: Some(0), record: Some(0), ..Directory::default() },
+                Directory::default(),
+            ],
             current: 0,
             processes: [process(1), process(2)],
             pulses: Vec::new(),
+            next_pulse: 0,
             next_id: 3,
             cleanings,
             swaps,
@@ -176,6 +196,13 @@ impl World {
 
     pub(crate) fn alive(&self, owner: Id) -> bool {
         self.processes.iter().any(|process| process.id == owner && process.pc != Pc::Crashed)
+    }
+
+    /// Who carries a pulse: the token and the file.
+    pub(crate) fn carriers(&self) -> Vec<(u8, Id)> {
+        let alive = self.processes.iter().filter(|process| process.pc != Pc::Crashed);
+        let own = alive.filter_map(|process| Some((process.token, process.pulse?)));
+        own.chain(self.pulses.iter().copied()).collect()
     }
 
     /// Closes what a process has open; its flocks end with that.
@@ -208,13 +235,41 @@ impl World {
         }
         self.guards = guards.iter().map(|id| self.guards[usize::from(*id)].clone()).collect();
         self.records = records.iter().map(|id| self.records[usize::from(*id)].clone()).collect();
+        self.renumber_pulses();
         self.pulses.sort_unstable();
         self
     }
+
+    /// Pulse files too are told apart and nothing else.
+    fn renumber_pulses(&mut self) {
+        let written = |content: &Option<Content>| content.and_then(|content| content.pulse);
+        let mut known: Vec<Option<Id>> = self.dirs.iter().map(|dir| dir.pulse).collect();
+        for process in &self.processes {
+            known.extend([process.pulse, written(&process.read), written(&process.placed)]);
+        }
+        known.extend(self.records.iter().map(|record| written(&record.content)));
+        known.extend(self.pulses.iter().map(|(_, file)| Some(*file)));
+        let order = order(known);
+        let new = |id: &mut Option<Id>| *id = id.map(|id| position(&order, id));
+        let in_content = |content: &mut Option<Content>| {
+            if let Some(content) = content {
+                content.pulse = content.pulse.map(|id| position(&order, id));
+            }
+        };
+        self.dirs.iter_mut().for_each(|dir| new(&mut dir.pulse));
+        for process in &mut self.processes {
+            new(&mut process.pulse);
+            in_content(&mut process.read);
+            in_content(&mut process.placed);
+        }
+        self.records.iter_mut().for_each(|record| in_content(&mut record.content));
+        self.pulses.iter_mut().for_each(|(_, file)| *file = position(&order, *file));
+        self.next_pulse = Id::try_from(order.len()).expect("few files");
+    }
 }
 
-fn order<const N: usize>(ids: [Option<Id>; N]) -> Vec<Id> {
-    let mut order: Vec<Id> = Vec::with_capacity(N);
+fn order(ids: impl IntoIterator<Item = Option<Id>>) -> Vec<Id> {
+    let mut order: Vec<Id> = Vec::new();
     for id in ids.into_iter().flatten() {
         if !order.contains(&id) {
             order.push(id);

@@ -22,12 +22,21 @@ pub(crate) fn successors(world: &World, mutation: Mutation) -> Vec<(String, Resu
             }
         }
     }
-    if world.cleanings > 0 && world.dirs[world.current].guard.is_some() {
+    let there = &world.dirs[world.current];
+    for (what, is_there) in [("guard", there.guard), ("record", there.record), ("pulse file", there.pulse)] {
+        if world.cleanings == 0 || is_there.is_none() {
+            continue;
+        }
         let mut next = world.clone();
         next.cleanings -= 1;
         next.pristine = false;
-        next.dirs[next.current].guard = None;
-        all.push(("a cleaner unlinks the guard".into(), Ok(next)));
+        let dir = &mut next.dirs[world.current];
+        match what {
+            "guard" => dir.guard = None,
+            "record" => dir.record = None,
+            _ => dir.pulse = None,
+        }
+        all.push((format!("a cleaner unlinks the {what}"), Ok(next)));
     }
     // Nobody can help a live holder whose record is taken away with its directory.
     let held = world.processes.iter().any(|p| p.pc == Pc::Holding || p.releasing) || !world.pulses.is_empty();
@@ -56,10 +65,10 @@ fn crash(world: &World, who: usize, left_behind: bool) -> Option<World> {
     let mut next = world.clone();
     next.close(who);
     if left_behind {
-        next.pulses.push(process.token);
+        next.pulses.extend(process.pulse.map(|file| (process.token, file)));
     }
     let process = &mut next.processes[who];
-    (process.pc, process.releasing, process.placed) = (Pc::Crashed, false, None);
+    (process.pc, process.releasing, process.placed, process.pulse) = (Pc::Crashed, false, None, None);
     Some(next)
 }
 
@@ -133,6 +142,12 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
         Pc::Judge => judged(next, who, mutation),
         Pc::WriteToken => {
             next.guards[at(process.guard)].token = process.token;
+            // And then leaves its pulse, on the file at its name or on a new one.
+            if process.pulse.is_none() {
+                let file = next.dirs[dir].pulse.unwrap_or(next.next_pulse);
+                (next.dirs[dir].pulse, next.processes[who].pulse) = (Some(file), Some(file));
+                next.next_pulse = next.next_pulse.max(file + 1);
+            }
             let stands = process.placed.is_some() && process.read == process.placed;
             let last = stands || mutation == Mutation::RecordBeforeToken;
             go(next, if last { Pc::SecondLook } else { Pc::CreateTemp })
@@ -145,6 +160,7 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
                 owner: process.id,
                 token: process.token,
                 released: process.pc == Pc::ReleaseTemp,
+                pulse: process.pulse,
             });
             next.processes[who].read = None;
             go(next, if process.pc == Pc::CreateTemp { Pc::WriteTemp } else { Pc::ReleaseClaim })
@@ -230,11 +246,9 @@ fn judged(mut next: World, who: usize, mutation: Mutation) -> Next {
         next.processes[who].pc = if known { Pc::SecondLook } else { Pc::WriteToken };
         return vec![Ok(next)];
     }
-    let live = process.read.is_some_and(|content| {
-        let pulse = mutation != Mutation::NoPulse && next.pulses.contains(&content.token);
-        !content.released && (next.alive(content.owner) || pulse)
-    });
-    if live {
+    // What it carried for an earlier try stands for nobody.
+    next.processes[who].pulse = None;
+    if is_live(&next, who, mutation) {
         next.close(who);
         (next.processes[who].pc, next.processes[who].placed) = (Pc::Idle, None);
         return vec![Ok(next)];
@@ -246,6 +260,29 @@ fn judged(mut next: World, who: usize, mutation: Mutation) -> Next {
     next.processes[who].pc =
         if mutation == Mutation::RecordBeforeToken { Pc::CreateTemp } else { Pc::WriteToken };
     vec![Ok(next)]
+}
+
+/// The verdict on what was read: the owner, then the pulse, wherever its file is.
+fn is_live(world: &World, who: usize, mutation: Mutation) -> bool {
+    let process = &world.processes[who];
+    let at_its_name = world.dirs[process.dir].pulse;
+    let carriers = world.carriers();
+    let carried = |token: u8, file: Option<Id>| carriers.iter().any(|(t, f)| *t == token && Some(*f) == file);
+    match process.read {
+        Some(content) => {
+            let by_file = mutation != Mutation::PulseByNameOnly && carried(content.token, content.pulse);
+            let pulse = mutation != Mutation::NoPulse && (by_file || carried(content.token, at_its_name));
+            !content.released && (world.alive(content.owner) || pulse)
+        }
+        None if mutation == Mutation::NoRecordIsFree => false,
+        None => match world.guards[at(process.guard)].token {
+            0 => {
+                mutation != Mutation::NoTokenIsFree
+                    && carriers.iter().any(|(_, file)| Some(*file) == at_its_name)
+            }
+            token => carriers.iter().any(|(carried, _)| *carried == token),
+        },
+    }
 }
 
 /// What a release does with what it read: only its own token gives the right.
@@ -268,6 +305,7 @@ fn released(mut next: World, who: usize) -> Next {
     let process = &mut next.processes[who];
     // One more call with the same token, later: an exit trap that fires twice.
     process.stale = if process.stale.is_none() { Some(process.token) } else { None };
+    process.pulse = None;
     (process.pc, process.releasing, process.placed) = (Pc::Idle, false, None);
     vec![Ok(next)]
 }
@@ -279,7 +317,7 @@ fn again(mut next: World, who: usize) -> Next {
     let process = &mut next.processes[who];
     process.attempts += 1;
     if process.attempts >= ATTEMPTS && !process.releasing {
-        (process.pc, process.placed) = (Pc::Idle, None);
+        (process.pc, process.placed, process.pulse) = (Pc::Idle, None, None);
     } else {
         process.pc = Pc::OpenGuard;
     }

@@ -8,6 +8,7 @@ mod support;
 
 mod chance;
 mod checker;
+mod cleaners;
 
 use chance::Chance;
 use checker::Seen;
