@@ -102,7 +102,7 @@ fn become_command(
 ) -> Result<Status, Error> {
     let (report, token) = (call.report, acquired.record.token);
     let facts = json!({"token": token, "pid": std::process::id()});
-    if let Err(error) = status_file.fact("acquired", name.as_str(), &facts) {
+    if let Err(error) = status_file.try_fact("acquired", name.as_str(), &facts) {
         // Whoever asked for it would not know that it runs.
         store.release(name, &Credential::Token(token))?;
         return Err(error);

@@ -40,7 +40,7 @@ impl StatusFile {
     ///
     /// # Errors
     /// CANTCREAT: it is full, or whoever read it has gone.
-    pub(in crate::command) fn fact(&self, fact: &str, name: &str, more: &Value) -> Result<(), Error> {
+    pub(in crate::command) fn try_fact(&self, fact: &str, name: &str, more: &Value) -> Result<(), Error> {
         let Some((file, path)) = &self.0 else { return Ok(()) };
         let mut object = json!({"fact": fact, "name": name, "at": clock::wall().rfc3339()});
         if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {
@@ -57,9 +57,14 @@ impl StatusFile {
         })
     }
 
-    /// As [`StatusFile::fact`], where nothing depends on it any more: what is lost is said.
+    /// As [`StatusFile::try_fact`], best effort.
+    pub(in crate::command) fn fact(&self, fact: &str, name: &str, more: &Value) {
+        drop(self.try_fact(fact, name, more));
+    }
+
+    /// As [`StatusFile::try_fact`], where nothing depends on it any more: what is lost is said.
     pub(in crate::command) fn fact_or_say(&self, report: &Report, fact: &str, name: &str, more: &Value) {
-        if let Err(error) = self.fact(fact, name, more) {
+        if let Err(error) = self.try_fact(fact, name, more) {
             report.warn(&error.to_string());
         }
     }

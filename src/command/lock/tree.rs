@@ -104,7 +104,7 @@ fn start<'a>(
     }
     let record = Record { owners, ..acquired.record };
     let facts = json!({"token": record.token, "pid": child, "supervisor": std::process::id()});
-    status_file.fact("acquired", name.as_str(), &facts)?;
+    status_file.try_fact("acquired", name.as_str(), &facts)?;
     if let Err(error) = gate.open() {
         let facts = json!({"token": record.token, "reason": reason(&error)});
         status_file.fact_or_say(&report, "exec-failed", name.as_str(), &facts);
