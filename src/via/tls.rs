@@ -105,7 +105,7 @@ fn certificate(why: &rustls::CertificateError) -> String {
     match why {
         C::Expired | C::ExpiredContext { .. } => "it has expired".into(),
         C::NotValidYet | C::NotValidYetContext { .. } => "it is not valid yet".into(),
-        C::UnknownIssuer => "no known authority has signed it".into(),
+        C::UnknownIssuer | C::BadSignature => "no known authority has signed it".into(),
         C::NotValidForName | C::NotValidForNameContext { .. } => "it is for another name".into(),
         other => other.to_string(),
     }

@@ -9,4 +9,7 @@ mod support;
 mod commands;
 mod kills;
 mod outages;
+mod precheck;
+mod security;
 mod server;
+mod witness;

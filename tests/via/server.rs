@@ -76,6 +76,8 @@ pub(crate) struct Postgres {
     temp: tempfile::TempDir,
     pub(crate) port: u16,
     options: Vec<String>,
+    /// The network namespace it lives in.
+    netns: Option<String>,
     child: Option<Child>,
 }
 
@@ -83,7 +85,17 @@ impl Postgres {
     /// Starts one with the locks set up, for the role `job`.
     #[track_caller]
     pub(crate) fn start() -> Self {
-        let server = Self::bare(&[]);
+        Self::bare(None, &[]).with_locks()
+    }
+
+    /// As [`Postgres::start`], in a network namespace and with more options.
+    #[track_caller]
+    pub(crate) fn start_in(netns: &str, options: &[&str]) -> Self {
+        Self::bare(Some(netns), options).with_locks()
+    }
+
+    fn with_locks(self) -> Self {
+        let server = self;
         let tool = Tool::new();
         let init = ["--via", &server.url("postgres"), "init", "--grant", "job", "--max-grace", "60s"];
         tool.lock(&init).expect(0).silent();
@@ -92,21 +104,27 @@ impl Postgres {
 
     /// Starts one without the locks, with more options for the server.
     #[track_caller]
-    pub(crate) fn bare(options: &[&str]) -> Self {
+    fn bare(netns: Option<&str>, options: &[&str]) -> Self {
         let temp = tempfile::Builder::new().prefix("orion-pg-").tempdir().unwrap();
         run(Command::new("cp").arg("-a").arg(template()).arg(temp.path().join("data"))).expect(0);
-        let mut server = Self::at(temp, options);
+        let mut server = Self::at(temp, netns, options);
         server.start_again();
         server.sql("create role job login; create database locks");
         server
     }
 
     /// A server on a data directory `data` below `temp`, not started yet.
-    pub(crate) fn at(temp: tempfile::TempDir, options: &[&str]) -> Self {
+    fn at(temp: tempfile::TempDir, netns: Option<&str>, options: &[&str]) -> Self {
         give_to_postgres(temp.path());
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
-        Self { temp, port, options: options.iter().map(|it| (*it).to_owned()).collect(), child: None }
+        Self {
+            temp,
+            port,
+            options: options.iter().map(|it| (*it).to_owned()).collect(),
+            netns: netns.map(str::to_owned),
+            child: None,
+        }
     }
 
     /// The directory of its socket.
@@ -122,7 +140,15 @@ impl Postgres {
     /// Starts it, and waits until it answers.
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
-        let mut command = as_postgres(bin().unwrap().join("postgres"));
+        let program = as_postgres(bin().unwrap().join("postgres"));
+        let mut command = match &self.netns {
+            None => program,
+            Some(netns) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", netns]).arg(program.get_program()).args(program.get_args());
+                command
+            }
+        };
         command.arg("-D").arg(self.data()).arg("-k").arg(self.dir()).args(["-p", &self.port.to_string()]);
         for option in ["shared_buffers=16MB", "max_wal_size=64MB", "listen_addresses=127.0.0.1"] {
             command.args(["-c", option]);
