@@ -20,7 +20,7 @@ function __orion_precheck_at
             continue
         end
         switch "$sub:$word"
-            case '*:--dir' '*:--deadline' '*:-E' '*:--busy-code' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output'
+            case '*:--dir' '*:--via' '*:--deadline' '*:-E' '*:--busy-code' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output'
                 set skip 1
             case '*:-*'
             case '*'
@@ -53,6 +53,7 @@ end
 
 complete -c orion-precheck -f
 complete -c orion-precheck -n '__orion_precheck_at any' -l dir -x -a '(__fish_complete_directories)' -d 'State directory, instead of the one orion-lock where names'
+complete -c orion-precheck -n '__orion_precheck_at any' -l via -x -d 'The locks of many machines: a databases URL, or its NAME in /etc/orion/via (default: ORION_VIA)'
 complete -c orion-precheck -n '__orion_precheck_at any' -l deadline -x -d 'Go ahead when there is no answer by then'
 complete -c orion-precheck -n '__orion_precheck_at any' -s E -l busy-code -x -d 'Exit with N instead of 75 (not 0: there is --observe)'
 complete -c orion-precheck -n '__orion_precheck_at any' -l observe -d 'Always exit 0, and log what would have been said'
