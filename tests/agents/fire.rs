@@ -203,6 +203,32 @@ fn r3_what_an_agent_needs_comes_from_its_profile() {
 }
 
 #[test]
+fn r11_an_agent_that_outlives_its_terminal_is_ended_by_the_next_reaping() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let bin = server.tool.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    write_program(
+        &bin.join("gemini"),
+        "#!/bin/sh\n[ \"$1\" != --version ] || { echo 0.61.0; exit; }\nexec cat\n",
+    );
+    // The reaper's own arguments, as they arrive.
+    let said = server.tool.path("said");
+    write_program(&bin.join("orion-precheck"), &format!("#!/bin/sh\necho \"$*\" >{}\n", said.display()));
+    let args = ["-v", "--reap", "--resident", "helper", "--", "gemini", "-i", "x"];
+    run(&mut fire(&server.tool, &server.socket, &args)).expect(0).says("--end-survivors for the reaper");
+    let text = read(&said);
+    assert!(text.contains("--resident helper") && text.contains(" --end-survivors "), "{text}");
+    let given = ["--reap", "--reap-arg", "--end-survivors=9s", "--lock", "x", "--", "gemini"];
+    run(&mut fire(&server.tool, &server.socket, &given)).expect(0);
+    assert_eq!(read(&said).matches("--end-survivors").count(), 1, "a person's own value stands");
+    run(&mut fire(&server.tool, &server.socket, &["--reap", "--lock", "y", "--", "cat"])).expect(0);
+    assert!(!read(&said).contains("--end-survivors"), "only where the profile says so");
+}
+
+#[test]
 fn the_output_of_a_run_is_kept_where_only_its_owner_reads_it() {
     if !needs("tmux") {
         return;

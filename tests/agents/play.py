@@ -97,6 +97,8 @@ class Agent:
     free_arguments = []
     # Why a process that leaves the session of one of its tools cannot be seen.
     blind = ""
+    # How often Esc is pressed.
+    escapes = 1
     # Does it outlive its terminal? Then its lock is free only with --end-survivors.
     outlives = False
     skip = {}
@@ -235,6 +237,7 @@ class Pi(Agent):
 
 class Opencode(Agent):
     name, package = "opencode", "opencode-ai"
+    escapes = 2
     skip = {"reminder": "it has none", "bg": "it has no commands in the background"}
 
     def prepare(self, port):
@@ -522,7 +525,7 @@ def scene_esc(play):
     run = play("slow")
     run.asked("slow")
     time.sleep(1)
-    run.keys("Escape")
+    run.keys(*["Escape"] * run.agent.escapes)
     return ended(run, 20)
 
 
