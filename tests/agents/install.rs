@@ -176,6 +176,50 @@ fn codex_gets_its_hooks_in_toml_and_old_versions_only_what_they_know() {
 }
 
 #[test]
+fn what_is_written_while_we_write_is_not_lost() {
+    if !needs("strace") {
+        return;
+    }
+    let home = Home::new("claude", "2.1.332 (Claude Code)");
+    home.write(CLAUDE, "{}\n");
+    // Held where the new file is complete and not yet in its place. The first sync is that of the copy.
+    let delay = "inject=fdatasync:delay_enter=4000000:when=2";
+    let command = home.command(&["install", "claude"]);
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-qq", "-o"]).arg(home.tool.path("trace")).args([
+        "-e",
+        "trace=fdatasync",
+        "-e",
+        delay,
+    ]);
+    traced.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => traced.env(name, value),
+            None => traced.env_remove(name),
+        };
+    }
+    let child =
+        traced.current_dir(home.tool.path("project")).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    support::eventually("the new file beside the old one", || {
+        let names = support::names_in(&home.path(".claude"));
+        names.iter().any(|name| name.ends_with(".before-orion"))
+            && names.iter().any(|name| {
+                let file = home.path(".claude").join(name);
+                name.starts_with(".orion-mark.") && std::fs::metadata(file).is_ok_and(|meta| meta.len() > 100)
+            })
+    });
+    home.write(CLAUDE, "{ \"of\": \"the agent\" }\n");
+    let out = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(73), "{said}");
+    assert!(said.contains("somebody changed it while we looked"), "{said}");
+    assert_eq!(home.read(CLAUDE), "{ \"of\": \"the agent\" }\n");
+    let left = support::names_in(&home.path(".claude"));
+    assert!(!left.iter().any(|name| name.starts_with(".orion-mark.")), "{left:?}");
+}
+
+#[test]
 fn an_agent_that_writes_its_settings_when_it_is_asked_for_its_version_is_no_obstacle() {
     let home = Home::new("gemini", "0.61.0");
     home.write(".gemini/settings.json", "{}\n");

@@ -124,8 +124,9 @@ fn r7_r10_the_json_of_a_hook_says_whether_work_goes_on() {
     );
     let wakes = stop(",\"background_tasks\":[],\"session_crons\":[{\"id\":\"c\"}]");
     let odd = stop(",\"background_tasks\":\"many\"");
-    // What is given to `idle`, and then the word, none= and tasks= of the mark; "busy" is said before a `*`.
-    let steps: [(&str, &str, Option<&str>, Option<&str>); 12] = [
+    // What is given to `idle`, and then the word, none= and tasks= of the mark; "busy" is said before a `*`,
+    // "question" before a `?`.
+    let steps: [(&str, &str, Option<&str>, Option<&str>); 13] = [
         ("*", "idle", None, None),
         (&stop(""), "idle", None, None),
         (&none, "idle", Some("1"), None),
@@ -139,6 +140,8 @@ fn r7_r10_the_json_of_a_hook_says_whether_work_goes_on() {
         (&none, "idle", Some("1"), None),
         (&format!("*{failed}"), "idle", None, None),
         (&odd, "working", None, Some("1")),
+        // A reminder does not answer a question.
+        (&format!("?{reminder}"), "question", None, Some("1")),
     ];
     let mut script = String::from("#!/bin/bash\n");
     for (number, (json, ..)) in steps.iter().enumerate() {
@@ -147,7 +150,11 @@ fn r7_r10_the_json_of_a_hook_says_whether_work_goes_on() {
             script.push_str("orion-mark --strict busy </dev/null\n");
         }
         let file = server.tool.path(&format!("json{number}"));
-        std::fs::write(&file, said.unwrap_or(json)).unwrap();
+        let asked = json.strip_prefix('?');
+        if asked.is_some() {
+            script.push_str("orion-mark --strict question </dev/null\n");
+        }
+        std::fs::write(&file, said.or(asked).unwrap_or(json)).unwrap();
         // Once as a pipe, which is what agents use.
         script.push_str(&format!(
             "cat {} | orion-mark --strict idle || exit\ntmux show-options -pqv -t \"$TMUX_PANE\" @orion_state\n",
