@@ -8,6 +8,7 @@ use crate::model::lease::Build;
 use crate::os::process::PidFd;
 use crate::os::{fdinfo, proc};
 use crate::verdict::lease::{self, HolderProof, TakeoverReason, TakeoverVerdict};
+use crate::verdict::same_tick::SameTick;
 use crate::verdict::silence::Silence;
 use nix::errno::Errno;
 use rustix::process::Signal;
@@ -23,9 +24,6 @@ const LOOKS: u32 = 5;
 /// Before a silent holder is asked to end it is looked at a second time, so much later: it
 /// may have been paused together with us, and tick now.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
-
-/// Who has not looked for so long was paused, and the holder perhaps with it.
-const PAUSED: Duration = Duration::from_secs(10);
 
 /// How long a new holder may take to write its payload.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -74,18 +72,6 @@ pub(crate) struct RoleAttempt<'a> {
     pub(crate) doubtful: bool,
 }
 
-/// A tick that was seen more than once.
-struct SameTick {
-    bytes: Vec<u8>,
-    /// Of which process: its number and its start.
-    holder: (Option<u32>, Option<u64>),
-    /// Since when, and when last, on the awake clock, microseconds.
-    since_us: u64,
-    last_us: u64,
-    /// Since when the holder counts as stuck by it.
-    stuck_since: Option<Instant>,
-}
-
 /// A holder that was asked to end.
 pub(crate) struct AskedResident {
     pub(crate) process: PidFd,
@@ -114,29 +100,11 @@ impl<'a> RoleAttempt<'a> {
 
     /// What the holder's ticks say, looks of this attempt included.
     fn silence(&mut self, observed: &LeaseObservation) -> Option<Silence> {
-        let now = now();
         let holder = (observed.pid(), observed.started_us());
-        let paused = u64::try_from(PAUSED.as_micros()).unwrap_or(u64::MAX);
-        let same = match self.same_tick.take() {
-            // Any change starts the look anew: another tick, another holder, a pause of our own.
-            Some(same)
-                if same.bytes == observed.bytes
-                    && same.holder == holder
-                    && now.monotonic_us.saturating_sub(same.last_us) < paused =>
-            {
-                SameTick { last_us: now.monotonic_us, ..same }
-            }
-            _ => SameTick {
-                bytes: observed.bytes.clone(),
-                holder,
-                since_us: now.monotonic_us,
-                last_us: now.monotonic_us,
-                stuck_since: None,
-            },
-        };
-        let same_for = Duration::from_micros(now.monotonic_us.saturating_sub(same.since_us));
+        let same = SameTick::seen(self.same_tick.take(), &observed.bytes, holder, Instant::now());
+        let same_for = same.same_for();
         self.same_tick = Some(same);
-        observed.silence(&now, self.policy.stuck_after, same_for)
+        observed.silence(&now(), self.policy.stuck_after, same_for)
     }
 
     /// Decides about the holder in `observed`, and acts on it.

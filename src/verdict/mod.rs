@@ -13,6 +13,7 @@ pub(crate) mod reap;
 pub(crate) mod reason;
 pub(crate) mod reconcile;
 pub(crate) mod run_end;
+pub(crate) mod same_tick;
 pub(crate) mod silence;
 pub(crate) mod story;
 pub(crate) mod timeline;
