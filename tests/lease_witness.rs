@@ -136,14 +136,12 @@ fn g24_a_tick_before_the_second_look_saves_the_holder() {
     assert_eq!(state(holder.pid), Some('S'));
 }
 
-#[test]
-fn g24_a_tick_in_the_last_instant_saves_the_holder() {
+/// A takeover that is held where it opens the holder's process, after its second look; `None`
+/// where nobody can be traced.
+fn held_at_the_last_look(scene: &Scene) -> Option<Child> {
     if !possible("strace", &["strace", "-o", "/dev/null"]) {
-        return;
+        return None;
     }
-    let scene = Scene::new();
-    let holder = scene.silent_stranger(LOCK, "", "");
-    // After the second look it opens the process, and is held there.
     let mut call = Command::new("strace");
     call.args([
         "-f",
@@ -161,15 +159,34 @@ fn g24_a_tick_in_the_last_instant_saves_the_holder() {
     until("it is held", || {
         let children =
             fs::read_to_string(format!("/proc/{0}/task/{0}/children", call.id())).unwrap_or_default();
-        let traced =
-            children.split_whitespace().filter_map(|pid| pid.parse().ok()).any(|pid| state(pid) == Some('t'));
-        held = if traced { held + 1 } else { 0 };
+        let mut children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+        held = if children.any(|pid| state(pid) == Some('t')) { held + 1 } else { 0 };
         held > 100
     });
+    Some(call)
+}
+
+#[test]
+fn g24_a_tick_in_the_last_instant_saves_the_holder() {
+    let scene = Scene::new();
+    let holder = scene.silent_stranger(LOCK, "", "");
+    let Some(call) = held_at_the_last_look(&scene) else { return };
     let answer = ticking(&scene, &holder, call);
     assert_eq!(answer.code, 75, "{answer:?}");
     assert!(answer.err.contains("it ticks"), "{answer:?}");
     assert_eq!(state(holder.pid), Some('S'));
+}
+
+#[test]
+fn g24_a_holder_that_ends_in_the_last_instant_leaves_the_role_free() {
+    let scene = Scene::new();
+    let mut holder = scene.silent_stranger(LOCK, "", "");
+    let Some(call) = held_at_the_last_look(&scene) else { return };
+    holder.signal("KILL");
+    holder.end();
+    let answer = answer(call);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(!answer.err.contains("asked"), "{answer:?}");
 }
 
 #[test]
