@@ -88,10 +88,6 @@ impl Closer<'_> {
         }
         keep_together(group);
         for case in group.iter_mut().filter(|case| case.fate.is_none()) {
-            if self.is_late() {
-                case.keep(KeepReason::Deadline, "no time was left to close it and wait");
-                break;
-            }
             self.prepare(case);
             if case.fate.is_some() {
                 break;
@@ -102,7 +98,7 @@ impl Closer<'_> {
             if self.settings.dry_run {
                 case.fate = Some(Fate::WouldClose);
             } else if self.is_late() {
-                // The looks before may have taken long.
+                // The answer, or the look after it, may have taken long.
                 case.keep(KeepReason::Deadline, "no time was left to close it and wait");
             } else {
                 self.close(case);
