@@ -2,6 +2,7 @@
 
 use super::duration;
 use clap::Args;
+#[cfg(feature = "postgres")]
 use std::ffi::OsString;
 use std::time::Duration;
 

@@ -179,9 +179,9 @@ fn act(seconds: u64, seed: u64, fenced: bool) -> (usize, usize, usize) {
                 net.plug(host, true);
             }
             2 => {
-                drop(server.sql(
+                server.sql(
                     "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = 'job'",
-                ))
+                );
             }
             3 if held.is_some() => KillOnDrop::of(target.0).signal(Signal::KILL),
             4 if held.is_some() => KillOnDrop::of(target.1).signal(Signal::KILL),

@@ -58,6 +58,7 @@ impl StatusFile {
     }
 
     /// As [`StatusFile::try_fact`], best effort.
+    #[cfg(feature = "postgres")]
     pub(in crate::command) fn fact(&self, fact: &str, name: &str, more: &Value) {
         drop(self.try_fact(fact, name, more));
     }
