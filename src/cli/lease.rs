@@ -89,7 +89,7 @@ pub(crate) enum LeaseCommand {
     /// End a stuck holder and leave the role free
     Takeover(LeaseTakeover),
     #[command(name = GUARDIAN, hide = true)]
-    Guardian(Guardian),
+    Guardian(LeaseGuardian),
     #[command(name = BECOME, hide = true)]
     Become(Become),
 }
@@ -195,7 +195,7 @@ pub(crate) struct LeaseTakeover {
 
 /// Internal: the command's parent.
 #[derive(Args, Debug)]
-pub(crate) struct Guardian {
+pub(crate) struct LeaseGuardian {
     #[arg(long)]
     pub(crate) pipe: i32,
     #[arg(long)]

@@ -7,7 +7,7 @@
 //! The shim is what the guardian starts: it asks to die with the guardian, gives
 //! back the signals that we blocked, and becomes the command.
 
-use crate::cli::lease::{Become, Guardian};
+use crate::cli::lease::{Become, LeaseGuardian};
 use crate::command::exec;
 use crate::error::{Error, Kind};
 use crate::exit::Status;
@@ -33,7 +33,7 @@ pub(super) const GO: u8 = 0;
 pub(super) const TERMINAL_STOP: Signal = Signal::SIGTTOU;
 
 /// Starts the command and stays until it ends; its status is ours.
-pub(super) fn guard(arguments: &Guardian) -> Result<Status, Error> {
+pub(super) fn guard(arguments: &LeaseGuardian) -> Result<Status, Error> {
     let system = |error: io::Error| Error::new(Kind::System, format!("guardian: {error}"));
     let mask = mask(&arguments.mask)?.and(SignalMask::block(TERMINAL_STOPS).map_err(system)?);
     SignalMask::of([TERMINAL_STOP]).give_back().map_err(system)?;
@@ -84,7 +84,7 @@ fn may_start(pipe: &mut File) -> io::Result<bool> {
     }
 }
 
-fn start(mask: SignalMask, arguments: &Guardian) -> io::Result<Child> {
+fn start(mask: SignalMask, arguments: &LeaseGuardian) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0(super::PROGRAM)
         .args([BECOME, "--mask", &mask.to_text(), "--parent", &std::process::id().to_string(), "--"])
