@@ -102,11 +102,7 @@ impl Gitea {
     /// An older server has no dependencies in its API, and a repository may switch them off.
     pub(super) fn read_blockers(&self, key: &Key) -> Result<Vec<String>, Failure> {
         let first = self.issue(key, &format!("/dependencies?limit={PAGE}"));
-        let refused = |path: &str, answer: &HttpAnswer| match answer.status {
-            404 => Failure::new(Why::NoTicket, "no dependencies"),
-            _ => self.refused(&Method::GET, path, answer),
-        };
-        let found = match self.http.pages(&first, MorePages::Told(PAGE), refused) {
+        let found = match self.pages(&first, MorePages::Told(PAGE)) {
             Err(failure) if failure.why() == Why::NoTicket => Vec::new(),
             other => other?,
         };

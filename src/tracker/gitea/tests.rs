@@ -115,3 +115,18 @@ fn a_server_without_dependencies_has_no_blockers() {
     server.fault(Fault::status("/dependencies", 9, 500, &[]));
     assert!(tracker.blockers(&ticket).is_err(), "that is not \"none\"");
 }
+
+/// What is cut short between our two requests is healed into a new round: in the old
+/// one working was put on already.
+#[test]
+fn a_ticket_that_goes_back_beside_its_queue_label_is_queued_anew() {
+    let (server, tracker) = fixture();
+    server.world().label("12", "bot", &["orion-working"], &[]);
+    tracker.write(&key("12"), &[], &own(&["orion-working"])).expect("write");
+    assert_eq!(server.world().labels("12"), ["orion-queue"]);
+    assert_eq!(server.world().times_on("12", "orion-queue"), 2);
+    // Taken out of the queue on purpose, it stays out.
+    server.world().label("12", "bot", &["orion-working"], &[]);
+    tracker.write(&key("12"), &[], &own(&["orion-working", "orion-queue"])).expect("write");
+    assert_eq!((server.world().labels("12").len(), server.world().times_on("12", "orion-queue")), (0, 2));
+}

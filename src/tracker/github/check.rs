@@ -119,3 +119,29 @@ fn rights(repo: &Value, scopes: Option<&str>) -> TrackerFinding {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_right_is_claimed_only_where_it_was_seen() {
+        let repo = |push: bool, private: bool| json!({"permissions": {"push": push}, "private": private});
+        let seen = |repo: &Value, scopes| {
+            let finding = rights(repo, scopes);
+            (finding.ok, finding.proved)
+        };
+        assert_eq!(seen(&repo(true, true), Some("gist, repo")), (true, true));
+        assert_eq!(seen(&repo(true, false), Some("public_repo")), (true, true));
+        assert_eq!(seen(&repo(true, true), Some("public_repo")), (false, true), "it is private");
+        assert_eq!(seen(&repo(true, false), Some("")), (false, true), "a token without scopes");
+        assert_eq!(seen(&repo(true, false), Some("read:repo_hook")), (false, true), "no part of a word");
+        assert_eq!(seen(&repo(false, false), Some("repo")), (false, true), "the account may not");
+        assert_eq!(seen(&repo(true, false), None), (true, false), "a fine-grained token");
+        assert_eq!(seen(&json!({}), None), (true, false));
+        assert_eq!(
+            seen(&json!({"permissions": {"push": false, "triage": true}}), Some("repo")),
+            (true, true)
+        );
+    }
+}

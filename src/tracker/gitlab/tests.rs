@@ -2,7 +2,7 @@ use super::*;
 use crate::model::ticket::{EventId, Expect, Swap, Swapped, TicketChange};
 use crate::tracker::TokenSource;
 use crate::tracker::secret::Secret;
-use crate::tracker::test_server::{Fault, Server};
+use crate::tracker::test_server::{Answer as Reply, Fault, Kind, Server};
 use std::time::Duration;
 
 const TOKEN: &str = "gl-s3cret";
@@ -107,4 +107,24 @@ fn what_the_token_may_is_told_by_itself_or_not_at_all() {
     // The token of a job has no such page.
     server.fault(Fault::status("/personal_access_tokens/self", 1, 401, &[]));
     assert!(tracker.check(false).expect("check").iter().any(|finding| finding.ok && !finding.proved));
+}
+
+#[test]
+fn an_account_without_the_right_and_a_project_that_cannot_change_are_seen() {
+    let (server, tracker) = fixture();
+    let project = |body: &str| {
+        let body = body.to_owned();
+        server.fault(Fault::new("GET /api/v4/projects/acme%2Ftools", 1, move || {
+            Kind::Answer(Reply { status: 200, headers: Vec::new(), body: body.clone() })
+        }));
+        tracker.check(false).expect("check").iter().all(|finding| finding.ok)
+    };
+    let access = |project: u8, group: u8| {
+        format!(
+            "{{\"permissions\": {{\"project_access\": {{\"access_level\": {project}}}, \"group_access\": {{\"access_level\": {group}}}}}}}"
+        )
+    };
+    assert!(project(&access(15, 0)) && project(&access(0, 20)), "the better of both counts");
+    assert!(!project(&access(10, 10)), "a guest");
+    assert!(!project("{\"archived\": true}") && !project("{\"issues_access_level\": \"disabled\"}"));
 }

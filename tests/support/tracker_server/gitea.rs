@@ -71,7 +71,16 @@ pub(super) fn handle(
                 comments.map(|comment| json!({"type": "comment", "id": comment.id, "body": comment.body})),
             );
             entries.sort_by_key(|entry| entry["id"].as_u64());
+            // A page is cut first, and then loses what its reader may not see.
+            let hidden =
+                entries.iter().map(|entry| entry["id"].clone()).step_by(7).map(|id| json!({"hidden": id}));
+            let hidden: Vec<Value> = hidden.collect();
+            entries.extend(hidden);
+            entries.sort_by_key(|entry| entry["id"].as_u64().or_else(|| entry["hidden"].as_u64()));
             let mut answer = page(request, &entries, query, true);
+            let mut shown: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+            shown.as_array_mut().expect("a list").retain(|entry| entry.get("hidden").is_none());
+            answer.body = shown.to_string();
             if answer.body == "[]" {
                 answer.body = "null".to_owned();
             }
