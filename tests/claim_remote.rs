@@ -279,7 +279,9 @@ fn g43_a_watch_goes_on_with_the_new_token_of_its_file() {
     let text = format!("token_file = {:?}\n[watch]\nevery = \"200ms\"\n", token.display().to_string());
     let settings = private(&remote, "settings.toml", &text);
     remote.server.world().accepts = Some("old-tok".to_owned());
-    let mut watch = with_settings(&remote, &["watch", "--", "true"], &settings).spawn().expect("watch");
+    // Its first line says that the first ticket was begun.
+    let mut watch =
+        Running::start(&mut with_settings(&remote, &["watch", "--json", "--", "true"], &settings));
     support::eventually("the first ticket is done", || remote.labels("1") == ["orion-ready"]);
     std::fs::write(&token, "new-tok\n").expect("write");
     {
@@ -288,10 +290,8 @@ fn g43_a_watch_goes_on_with_the_new_token_of_its_file() {
         world.queued("2");
     }
     support::eventually("the second ticket is done", || remote.labels("2") == ["orion-ready"]);
-    assert!(watch.try_wait().expect("wait").is_none(), "it goes on");
-    let pid = rustix::process::Pid::from_child(&watch);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("kill");
-    assert_eq!(watch.wait().expect("wait").code(), Some(0));
+    watch.signal(rustix::process::Signal::TERM);
+    watch.end().expect(0);
 }
 
 #[test]
