@@ -26,9 +26,9 @@ function __orion_claim_at
             continue
         end
         switch "$sub:$word"
-            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:where none:status none:reconcile none:watch none:free
+            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:log none:where none:status none:reconcile none:watch none:free
                 set sub $word
-            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--kill-after' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'where:--pulse' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--kill-after' 'free:--host'
+            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--kill-after' 'run:--every' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'log:-n' 'log:--lines' 'where:--pulse' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--kill-after' 'watch:--quick' 'watch:--trip' 'watch:--retry-after' 'free:--host'
                 set skip 1
             case '*:-*'
             case '*'
@@ -64,6 +64,7 @@ complete -c orion-claim -n '__orion_claim_at none 0' -a stage -d 'Say which acto
 complete -c orion-claim -n '__orion_claim_at none 0' -a verify -d 'Is the ticket still mine? The line before pushing or writing to it'
 complete -c orion-claim -n '__orion_claim_at none 0' -a release -d 'Hand a ticket over'
 complete -c orion-claim -n '__orion_claim_at none 0' -a list -d 'Tickets in the queue and in flight'
+complete -c orion-claim -n '__orion_claim_at none 0' -a log -d 'What happened to the claims of this machine, or to one tickets'
 complete -c orion-claim -n '__orion_claim_at none 0' -a where -d 'The directory of this machines claims; with --pulse, a tickets pulse file'
 complete -c orion-claim -n '__orion_claim_at none 0' -a status -d 'Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)'
 complete -c orion-claim -n '__orion_claim_at none 0' -a reconcile -d 'One pass over everything in flight: heal what a dead run left'
@@ -95,6 +96,7 @@ complete -c orion-claim -n '__orion_claim_at run' -l on-success -x -a 'ready ci-
 complete -c orion-claim -n '__orion_claim_at run' -l max-run -x -d 'End the command and everything it started after that time (TERM); leads to failed'
 complete -c orion-claim -n '__orion_claim_at run' -l kill-after -x -d 'KILL what has not ended that long after a signal to us, or after --max-run'
 complete -c orion-claim -n '__orion_claim_at run' -l owner-only -d 'Hand over when the command has ended, whatever it leaves running (a daemon)'
+complete -c orion-claim -n '__orion_claim_at run' -l every -x -d 'Leave a ticket alone that long after the command said 75, doubling to an hour (default 60s)'
 complete -c orion-claim -n '__orion_claim_at run' -l branch -x -d 'The branch of this work, for whoever must resume it'
 complete -c orion-claim -n '__orion_claim_at run' -l worktree -x -a '(__fish_complete_directories)' -d 'The working directory of this work, for whoever must resume it'
 complete -c orion-claim -n '__orion_claim_at run 1' -a '(__fish_complete_command)'
@@ -111,6 +113,7 @@ complete -c orion-claim -n '__orion_claim_at verify' -l owner -x -a '(__fish_com
 complete -c orion-claim -n '__orion_claim_at release' -l to -x -a 'ready ci-wait queue failed' -d 'Where the ticket goes'
 complete -c orion-claim -n '__orion_claim_at release' -l token -x -d 'The token that acquire printed'
 complete -c orion-claim -n '__orion_claim_at release' -l owner -x -a '(__fish_complete_pids)' -d 'The owners pid ($$), a caller of this command'
+complete -c orion-claim -n '__orion_claim_at log' -s n -l lines -x -d 'So many of the last lines (default 50)'
 complete -c orion-claim -n '__orion_claim_at where' -l pulse -x -d 'Make KEYs pulse file and print only its path, for exec {P}<PATH and --pulse-stdin'
 complete -c orion-claim -n '__orion_claim_at reconcile' -l dry-run -d 'Only say what would be done'
 complete -c orion-claim -n '__orion_claim_at watch' -l every -x -d 'Time between two passes (default 60s)'
@@ -120,6 +123,10 @@ complete -c orion-claim -n '__orion_claim_at watch' -l on-success -x -a 'ready c
 complete -c orion-claim -n '__orion_claim_at watch' -l max-run -x -d 'End a command and everything it started after that time (TERM); leads to failed'
 complete -c orion-claim -n '__orion_claim_at watch' -l kill-after -x -d 'KILL what has not ended that long after the second signal to us, or after --max-run'
 complete -c orion-claim -n '__orion_claim_at watch' -l owner-only -d 'Hand over when the command has ended, whatever it leaves running (a daemon)'
+complete -c orion-claim -n '__orion_claim_at watch' -l quick -x -d 'A run that ends within this time says something about us (default 30s; 0: no breaker)'
+complete -c orion-claim -n '__orion_claim_at watch' -l quick-success -d 'Exit status 0 within --quick counts as well'
+complete -c orion-claim -n '__orion_claim_at watch' -l trip -x -d 'After so many quick endings of different tickets in a row nothing is claimed (default 3)'
+complete -c orion-claim -n '__orion_claim_at watch' -l retry-after -x -d 'Then try one ticket after this time, doubling to 30 minutes (default 1m)'
 complete -c orion-claim -n '__orion_claim_at watch 0' -a '(__fish_complete_command)'
 complete -c orion-claim -n '__orion_claim_at watch 1-' -F
 complete -c orion-claim -n '__orion_claim_at free' -l host -x -d 'The machine that the tickets host label names'

@@ -23,9 +23,9 @@ function __orion_lock_at
             continue
         end
         switch "$sub:$word"
-            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:where none:doctor none:init
+            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:check none:metrics none:where none:doctor none:init
                 set sub $word
-            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'where:--pulse' 'init:--grant' 'init:--max-grace'
+            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
                 set skip 1
             case '*:-*'
             case '*'
@@ -73,6 +73,8 @@ complete -c orion-lock -n '__orion_lock_at none 0' -a stop -d 'End the holder; f
 complete -c orion-lock -n '__orion_lock_at none 0' -a break -d 'Free it by hand when nobody can tell whether its owner lives'
 complete -c orion-lock -n '__orion_lock_at none 0' -a log -d 'What happened, and why a run was skipped'
 complete -c orion-lock -n '__orion_lock_at none 0' -a timeline -d 'A picture of what was held when, one row a lock'
+complete -c orion-lock -n '__orion_lock_at none 0' -a check -d 'Say what needs a person (76), or nothing (0): for crons mail'
+complete -c orion-lock -n '__orion_lock_at none 0' -a metrics -d 'Print the state of all locks for a monitoring system (OpenMetrics)'
 complete -c orion-lock -n '__orion_lock_at none 0' -a where -d 'Which directory, and why that one'
 complete -c orion-lock -n '__orion_lock_at none 0' -a doctor -d 'Self-test on this host as this user (run it from cron once, too)'
 complete -c orion-lock -n '__orion_lock_at none 0' -a init -d 'With --via: set up the database, once'
@@ -161,6 +163,12 @@ complete -c orion-lock -n '__orion_lock_at timeline' -l since -x -d 'Where it be
 complete -c orion-lock -n '__orion_lock_at timeline' -l until -x -d 'Where it ends; now, if not given'
 complete -c orion-lock -n '__orion_lock_at timeline' -l html -r -F -d 'Write it to FILE as a page that needs nothing else'
 complete -c orion-lock -n '__orion_lock_at timeline 0-' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at check' -l held-longer -x -d 'Trouble: held for longer than that'
+complete -c orion-lock -n '__orion_lock_at check' -l skips -x -d 'Trouble: so many runs in a row were refused or skipped by the same holder'
+complete -c orion-lock -n '__orion_lock_at check' -l last-run-within -x -d 'Trouble: no run began within that time'
+complete -c orion-lock -n '__orion_lock_at check 0-' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at metrics' -l most -x -d 'Names at the most; how many were left out is a metric too'
+complete -c orion-lock -n '__orion_lock_at metrics 0-' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-private -d 'Mark the directory as used by one container at a time'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-network -d 'Mark the directory as shared between machines'
 complete -c orion-lock -n '__orion_lock_at where' -l pulse -x -a '(__orion_lock_names)' -d 'Make NAMEs pulse file and print only its path, for exec {P}<PATH and --pulse-stdin'

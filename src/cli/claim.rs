@@ -105,6 +105,8 @@ pub(crate) enum ClaimCommand {
     Release(ClaimRelease),
     /// Tickets in the queue and in flight
     List,
+    /// What happened to the claims of this machine, or to one ticket's
+    Log(ClaimLog),
     /// The directory of this machine's claims; with --pulse, a ticket's pulse file
     Where(ClaimWhere),
     /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
@@ -134,6 +136,17 @@ pub(crate) struct ClaimInit {
     /// Only report
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+/// `log`
+#[derive(Args, Debug)]
+pub(crate) struct ClaimLog {
+    /// So many of the last lines (default 50)
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) lines: Option<usize>,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Option<OsString>,
 }
 
 /// `where`
@@ -205,6 +218,9 @@ pub(crate) struct ClaimRun {
     /// Hand over when the command has ended, whatever it leaves running (a daemon)
     #[arg(long)]
     pub(crate) owner_only: bool,
+    /// Leave a ticket alone that long after the command said 75, doubling to an hour (default 60s)
+    #[arg(long, value_name = "DUR", value_parser = positive)]
+    pub(crate) every: Option<Duration>,
     #[command(flatten)]
     pub(crate) work: ClaimWork,
     /// The ticket
@@ -322,6 +338,18 @@ pub(crate) struct ClaimWatch {
     /// Hand over when the command has ended, whatever it leaves running (a daemon)
     #[arg(long)]
     pub(crate) owner_only: bool,
+    /// A run that ends within this time says something about us (default 30s; 0: no breaker)
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) quick: Option<Duration>,
+    /// Exit status 0 within --quick counts as well
+    #[arg(long)]
+    pub(crate) quick_success: bool,
+    /// After so many quick endings of different tickets in a row nothing is claimed (default 3)
+    #[arg(long, value_name = "N")]
+    pub(crate) trip: Option<u32>,
+    /// Then try one ticket after this time, doubling to 30 minutes (default 1m)
+    #[arg(long, value_name = "DUR", value_parser = positive)]
+    pub(crate) retry_after: Option<Duration>,
     /// The command; the ticket's key is in ORION_TICKET
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,

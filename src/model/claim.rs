@@ -76,6 +76,15 @@ impl Handing {
     }
 }
 
+/// A ticket whose command said 75.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GivenBack {
+    /// So many times in a row.
+    pub(crate) times: u32,
+    /// It is not taken again before; RFC 3339, UTC.
+    pub(crate) until: String,
+}
+
 /// How the command of a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandResult {
@@ -146,6 +155,9 @@ pub(crate) struct Attrs {
     pub(crate) worktree: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) handing: Option<Handing>,
+    /// It was given back with 75, and is left alone for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) given_back: Option<GivenBack>,
     /// How its command ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<CommandResult>,
@@ -227,6 +239,9 @@ impl Attrs {
         } else {
             None
         };
+        if ended == Goal::Queue.as_str() || ended == LOST {
+            map.extend(self.given_back.as_ref().map(|back| ("given_back".to_owned(), json!(back))));
+        }
         map.extend(resume.map(|resume| ("resume".to_owned(), json!(resume))));
         map
     }

@@ -1,6 +1,7 @@
 //! Decisions: pure functions over plain data. No clock, no `/proc`, no environment.
 
 pub(crate) mod arbitrate;
+pub(crate) mod breaker;
 pub(crate) mod gated;
 pub(crate) mod lease;
 pub(crate) mod limits;

@@ -5,13 +5,16 @@
 use super::{Claims, attrs, facts, undo};
 use crate::command::records::RecordChange;
 use crate::error::{Error, Kind};
-use crate::model::claim::{ASIDE, Attrs, CommandResult, Goal, Handing, Phase};
+use crate::model::claim::{ASIDE, Attrs, CommandResult, GivenBack, Goal, Handing, Phase};
 use crate::model::name::LockName;
 use crate::model::ticket::{EventId, Expect, Key, Swap, Swapped, Ticket, newest_labeled};
+use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::tracker::Failure;
+use crate::verdict::breaker::back_off;
 use crate::verdict::ownership::Credential;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// What became of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +42,7 @@ pub(super) fn now(to: Goal) -> Handing {
 }
 
 /// Writes the decision down. One that a `release` made stands; `None`: the claim was given back before.
+/// With `pause_from` its command said 75: the ticket is left alone, longer from time to time.
 ///
 /// # Errors
 /// NOPERM when the record is not the caller's, and what our own files answer.
@@ -48,12 +52,23 @@ pub(super) fn decide(
     credential: &Credential,
     handing: &Handing,
     result: Option<&CommandResult>,
+    pause_from: Option<Duration>,
 ) -> Result<Option<Decided>, Error> {
     let stands = |attrs: &Attrs| attrs.handing.clone().filter(|_| !handing.released);
     let change = |stored: &crate::model::record::Stored| {
         let mut map = stored.record.attrs.clone();
         let handing = stands(&attrs(&stored.record)).unwrap_or_else(|| handing.clone());
         map.insert("handing".into(), json!(handing));
+        let before = attrs(&stored.record).given_back.map_or(0, |back| back.times);
+        match pause_from {
+            Some(every) => {
+                let times = before.saturating_add(1);
+                let pause = u64::try_from(back_off(times, every).as_millis()).unwrap_or(u64::MAX);
+                let until = WallTime(clock::wall().0.saturating_add(pause)).rfc3339();
+                map.insert("given_back".into(), json!(GivenBack { times, until }));
+            }
+            None => drop(map.remove("given_back")),
+        }
         map.extend(result.map(|result| ("result".to_owned(), json!(result))));
         RecordChange::Write(stored.patched(&[("attrs", Value::Object(map))]))
     };
@@ -88,7 +103,7 @@ pub(super) fn hand_over(
     credential: &Credential,
     goal: Goal,
 ) -> Result<Handed, Error> {
-    match decide(claims, name, credential, &now(goal), None)? {
+    match decide(claims, name, credential, &now(goal), None, None)? {
         Some(decided) => carry_out(claims, key, name, &decided),
         None => Ok(Handed::Before),
     }

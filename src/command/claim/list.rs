@@ -1,7 +1,7 @@
 //! `list`: the queue and what is in flight, one row each.
 
 use super::facts::view;
-use super::{ClaimCall, Claims, name_of};
+use super::{ClaimCall, Claims, name_of, watch_breaker};
 use crate::command::records::Judged;
 use crate::command::tell;
 use crate::error::Error;
@@ -67,12 +67,17 @@ pub(super) fn list(call: &ClaimCall) -> Result<Status, Error> {
         call.report.warn(line);
     }
     let tracker = claims.settings.address.canonical();
+    let breaker = watch_breaker::line(&watch_breaker::load(&claims));
+    if let Some(line) = breaker.as_ref().filter(|_| !call.report.json) {
+        call.report.warn(line);
+    }
     drop(if call.report.json {
         call.report.object(&json!({
             "tracker": tracker,
             "looked_in": claims.store.path(),
             "tickets": objects,
             "unreadable": broken,
+            "breaker": breaker,
         }))
     } else if rows.is_empty() {
         call.report.data(&format!("nothing queued and nothing in flight in {tracker}"))

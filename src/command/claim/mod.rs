@@ -10,6 +10,7 @@ mod hand_over;
 mod heartbeat;
 mod init;
 mod list;
+mod log;
 mod next;
 mod print_config;
 mod race;
@@ -29,6 +30,7 @@ mod tick;
 mod undo;
 mod verify;
 mod watch;
+mod watch_breaker;
 mod where_is;
 mod win;
 mod workers;
@@ -46,7 +48,7 @@ use crate::model::record::{CLAIM, Record};
 use crate::model::stage::StageEvent;
 use crate::model::ticket::{Key, Ticket};
 use crate::os::mask::Blocked;
-use crate::os::{clock, event_file};
+use crate::os::{clock, event_file, signals};
 use crate::report::{Report, escape};
 use crate::tracker::git_ref::GitRef;
 use crate::tracker::{self, Tracker};
@@ -85,6 +87,7 @@ pub fn main() -> ExitCode {
             ClaimCommand::Verify(verify) => verify::verify(&call, &verify),
             ClaimCommand::Release(release) => release::release(&call, &release),
             ClaimCommand::List => list::list(&call),
+            ClaimCommand::Log(args) => log::log(&call, &args),
             ClaimCommand::Where(place) => where_is::show(&call, &place),
             ClaimCommand::Status(status) => status::status(&call, &status),
             ClaimCommand::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
@@ -178,7 +181,14 @@ impl Claims {
         match self.store.amend(name, &right, &released, &[("ended", json!(ended))]) {
             Ok(Some(stored)) => {
                 let event = super::records::event_of("released", name, &stored.record);
-                let event = crate::model::event::Event { detail: Some(ended.to_owned()), ..event };
+                let result = attrs(&stored.record).result;
+                let signal = result.as_ref().and_then(|result| result.signal).map(signals::name);
+                let event = crate::model::event::Event {
+                    detail: Some(signal.map_or_else(|| ended.to_owned(), |name| format!("{ended}: {name}"))),
+                    status: result.as_ref().map(|result| result.status),
+                    held_s: result.map(|result| result.ran_ms / 1000),
+                    ..event
+                };
                 self.store.log(name, &[event]);
                 Ok(())
             }

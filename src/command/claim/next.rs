@@ -1,18 +1,24 @@
 //! `next`: the ticket that would be claimed next.
 
-use super::{ClaimCall, Claims, name_of};
+use super::{ClaimCall, Claims, attrs, name_of};
+use crate::command::records::Judged;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
+use crate::model::claim::{Attrs, DIED, Goal};
+use crate::model::name::LockName;
 use crate::model::ticket::{Key, Ticket};
+use crate::model::time::WallTime;
+use crate::os::clock;
 use crate::report::escape;
 use crate::tracker::{Failure, Why};
 use crate::verdict::liveness::State;
 use crate::verdict::offer::kept_back;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 pub(super) fn next(call: &ClaimCall) -> Result<Status, Error> {
     let claims = call.claims()?;
-    let queue = free(&claims)?;
+    let queue = free(&claims, |_| false)?;
     for line in &queue.broken {
         call.report.warn(line);
     }
@@ -60,7 +66,7 @@ const ENOUGH: usize = 20;
 ///
 /// # Errors
 /// When there is no list.
-pub(super) fn free(claims: &Claims) -> Result<Offered, Failure> {
+pub(super) fn free(claims: &Claims, touched: impl Fn(&Ticket) -> bool) -> Result<Offered, Failure> {
     let listing = claims.tracker.queue()?;
     let names = claims.store.names().unwrap_or_default();
     let is_free = |ticket: &Ticket| {
@@ -71,9 +77,22 @@ pub(super) fn free(claims: &Claims) -> Result<Offered, Failure> {
     let ignore = claims.settings.ignore_assignee;
     let mut me: Option<Option<String>> = None;
     let mut offered = Offered { broken: listing.broken, ..Offered::default() };
+    let mut behind: BTreeSet<Key> = BTreeSet::new();
     for ticket in listing.tickets {
         if !is_free(&ticket) {
             continue;
+        }
+        let last = last_claim(claims, &names, &ticket.key);
+        if last.ended.as_deref().is_some_and(|ended| [DIED, Goal::Queue.as_str()].contains(&ended)) {
+            behind.insert(ticket.key.clone());
+            let pause = last.given_back.and_then(|back| Some((back.times, WallTime::parse(&back.until)?)));
+            if let Some((times, until)) = pause.filter(|(_, until)| *until > clock::wall())
+                && !touched(&ticket)
+            {
+                let why = format!("given back with 75, {times} times; again at {}", until.rfc3339());
+                offered.kept.push((ticket.key, why));
+                continue;
+            }
         }
         if !claims.settings.labels.in_queue(&ticket) {
             let why = format!("queued again; it waits until {} is off", claims.settings.labels.ci_wait);
@@ -100,5 +119,15 @@ pub(super) fn free(claims: &Claims) -> Result<Offered, Failure> {
             Some(why) => offered.kept.push((ticket.key, escape(why.as_bytes(), 200))),
         }
     }
+    // What died or was given back lets the others of its priority go first.
+    offered.tickets.sort_by_key(|ticket| (std::cmp::Reverse(ticket.priority), behind.contains(&ticket.key)));
     Ok(offered)
+}
+
+/// What the last claim of a ticket here came to.
+fn last_claim(claims: &Claims, names: &[LockName], key: &Key) -> Attrs {
+    let recorded = name_of(key).ok().filter(|name| names.binary_search(name).is_ok());
+    let judged = recorded.map(|name| claims.store.look(&name));
+    let record = judged.as_ref().and_then(Judged::record).filter(|record| record.released_at.is_some());
+    record.map(attrs).unwrap_or_default()
 }

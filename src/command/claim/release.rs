@@ -20,7 +20,7 @@ pub(super) fn release(call: &ClaimCall, args: &ClaimRelease) -> Result<Status, E
         To::Failed => Goal::Failed,
     };
     let handing = Handing { released: true, ..hand_over::now(goal) };
-    let handed = match hand_over::decide(&claims, &name, &credential, &handing, None)? {
+    let handed = match hand_over::decide(&claims, &name, &credential, &handing, None, None)? {
         None => Handed::Before,
         Some(decided) => {
             let workers = workers::besides(&claims, &name, decided.token, &[std::process::id()]);

@@ -30,6 +30,7 @@ use crate::verdict::run_end::{Destination, Told, destination};
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
     exec::check(&args.command, "orion-claim run KEY CMD [ARG...]")?;
@@ -67,7 +68,13 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
         return Ok(Status::chosen(128 + signal as u8));
     }
     let heart = Heartbeat::start(heart, name.clone(), won.token, claims.settings.tick_every, report)?;
-    let ticket = RunTicket { claims: &claims, key: &key, name: &name, token: won.token };
+    let ticket = RunTicket {
+        claims: &claims,
+        key: &key,
+        name: &name,
+        token: won.token,
+        every: args.every.unwrap_or(claims.settings.watch_every),
+    };
     let ended = start(&ticket, &shared, &args, &mut won, me, mask, &queue).and_then(|mut run| {
         let seen = run.until_the_command_ends();
         if let ShimAnswer::Failed(error) = run.barrier.answer() {
@@ -108,6 +115,8 @@ struct RunTicket<'a> {
     key: &'a Key,
     name: &'a LockName,
     token: u64,
+    /// The pause of a ticket that is given back begins with this.
+    every: Duration,
 }
 
 /// The command, named in the record before it runs.
@@ -120,7 +129,7 @@ fn start<'a>(
     mask: SignalMask,
     queue: &'a SignalQueue,
 ) -> Result<Supervised<'a>, Error> {
-    let RunTicket { claims, key, name, token } = *ticket;
+    let RunTicket { claims, key, name, token, .. } = *ticket;
     if let Some(pulse) = &won.pulse {
         pulse
             .inherit()
@@ -199,7 +208,7 @@ fn ending(queue: &SignalQueue) -> Option<Signal> {
 impl RunTicket<'_> {
     /// The decision, from how the command ended. `None`: the claim was given back before.
     fn decide(&self, seen: &Seen, success: Goal) -> Result<Option<Decided>, Error> {
-        let Self { claims, key, name, token } = *self;
+        let Self { claims, key, name, token, .. } = *self;
         let ran_ms = u64::try_from(seen.ran.as_millis()).unwrap_or(u64::MAX);
         let result = CommandResult {
             status: Status::of_child(seen.status).code(),
@@ -225,7 +234,9 @@ impl RunTicket<'_> {
                 Handing { died: true, ..hand_over::now(to) }
             }
         };
-        hand_over::decide(claims, name, &Credential::Token(token), &handing, Some(&result))
+        let said_skip = seen.told == Told::Nothing && result.status == Exit::Skip.code();
+        let pause_from = said_skip.then_some(self.every);
+        hand_over::decide(claims, name, &Credential::Token(token), &handing, Some(&result), pause_from)
     }
 
     /// Hands over and passes the command's status on, unless that would hide that the

@@ -1,12 +1,14 @@
 //! `status`: who holds a ticket, here and on the ticket itself.
 
 use super::facts::view;
-use super::{ClaimCall, attrs, tell};
+use super::log::line;
+use super::{ClaimCall, attrs, tell, watch_breaker};
 use crate::cli::claim::KeyArg as Args;
 use crate::command::tell as words;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
-use crate::model::event::Event;
+use crate::model::duration;
+use crate::os::signals;
 use crate::report::escape;
 use crate::verdict::liveness::State;
 use crate::verdict::reconcile::Action;
@@ -58,6 +60,8 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
                 "deaths": attrs.deaths.map(|deaths| deaths.count),
                 "resume": attrs.resume,
                 "ended": attrs.ended,
+                "result": attrs.result,
+                "given_back": attrs.given_back,
             });
             object["stage"] = json!(claims.stage_of(&key, record.token));
         }
@@ -94,25 +98,21 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
             }
         }
     }
+    if let Some(result) = judged.record().and_then(|record| attrs(record).result) {
+        let ran = duration::show(std::time::Duration::from_millis(result.ran_ms));
+        let signal =
+            result.signal.map_or_else(String::new, |it| format!(", killed by {}", signals::name(it)));
+        lines.push(format!("  its command ended with status {}{signal} after {ran}", result.status));
+    }
+    lines.extend(watch_breaker::line(&watch_breaker::load(&claims)).map(|line| format!("  {line}")));
     let verdict = if heals { "the next reconcile pass heals it: " } else { "" };
     lines.push(format!("  {verdict}{}", view.judgement.reason));
     if call.report.verbose {
         let log = claims.store.read_log(name.as_str());
-        lines.extend(log[log.len().saturating_sub(SHOWN)..].iter().map(line));
+        lines.extend(log[log.len().saturating_sub(SHOWN)..].iter().map(|event| format!("  {}", line(event))));
         lines.extend(judged.judgement.evidence.iter().map(|line| format!("  {line}")));
         lines.extend(ticket.link.iter().map(|link| format!("  {}", escape(link.as_bytes(), 300))));
     }
     drop(call.report.data(&lines.join("\n")));
     Ok(exit.into())
-}
-
-/// What happened to the claims of the ticket here, one line each.
-fn line(event: &Event) -> String {
-    let times = if event.times() > 1 { format!(" {} times", event.times()) } else { String::new() };
-    let token = event.token.map_or_else(String::new, |token| format!(", token {token}"));
-    let detail = event
-        .detail
-        .as_ref()
-        .map_or_else(String::new, |detail| format!(" ({})", escape(detail.as_bytes(), 120)));
-    format!("  {} {}{times}{detail}{token}", event.at, event.event)
 }

@@ -6,17 +6,20 @@ use super::next::free;
 use super::reconcile::{Trouble, pass};
 use super::repair::Healing;
 use super::settings::ClaimSettings;
+use super::watch_breaker::WatchBreaker;
 use super::{ClaimCall, Claims, shim, stage};
 use crate::cli::claim::{ClaimWatch, Success};
 use crate::command::exec;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
+use crate::model::address::Address;
 use crate::model::duration;
-use crate::model::ticket::Key;
+use crate::model::ticket::{Key, Ticket};
 use crate::os::process::{PidFd, wait_any};
 use crate::os::signal_pipe::SignalPipe;
 use crate::os::{random, signals};
-use crate::tracker::Failure;
+use crate::tracker::{Failure, Why};
+use crate::verdict::breaker::Allowed;
 use crate::verdict::liveness::State;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -26,8 +29,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Between two passes when a slot became free.
-const SOON: Duration = Duration::from_secs(1);
 /// A tracker that is down is asked again at least that often.
 const SLOWEST: Duration = Duration::from_secs(900);
 
@@ -36,6 +37,10 @@ struct WatchedRun {
     key: Key,
     child: Child,
     fd: PidFd,
+    /// The last token of the ticket before this run.
+    token: Option<u64>,
+    /// It tries for an open breaker.
+    trial: bool,
 }
 
 struct Watcher<'a> {
@@ -54,8 +59,13 @@ struct Watcher<'a> {
     /// Tickets that could not be read in the last pass.
     unreadable: BTreeSet<String>,
     failures: u32,
+    /// A pass went through.
+    was_there: bool,
     /// Tickets that we fired for.
     fired: Vec<Key>,
+    breaker: WatchBreaker,
+    /// What a ticket that was given back looked like when it was seen first: a change ends its pause.
+    looks: HashMap<Key, Option<String>>,
 }
 
 pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error> {
@@ -75,10 +85,12 @@ pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error
     let system = |error: std::io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
     signals::hear_of_children().map_err(system)?;
     let stop = SignalPipe::new(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]).map_err(system)?;
+    let claims = call.claims_of(settings)?;
+    let breaker = WatchBreaker::open(&claims, args)?;
     let mut watcher = Watcher {
         call,
         args,
-        claims: call.claims_of(settings)?,
+        claims,
         every,
         max: usize::try_from(max).unwrap_or(usize::MAX),
         running: Vec::new(),
@@ -87,7 +99,10 @@ pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error
         said: HashMap::new(),
         unreadable: BTreeSet::new(),
         failures: 0,
+        was_there: false,
         fired: Vec::new(),
+        breaker,
+        looks: HashMap::new(),
     };
     watcher.until_stopped(&stop)
 }
@@ -97,17 +112,19 @@ impl Watcher<'_> {
         let mut stops = 0;
         let mut fatal: Option<Error> = None;
         let mut next_pass = Instant::now();
-        let mut last_pass = Instant::now();
         loop {
             let draining = stops > 0 || fatal.is_some();
             if draining && (self.running.is_empty() || stops > 2) {
                 break;
             }
             if !draining && Instant::now() >= next_pass {
-                last_pass = Instant::now();
+                let last_pass = Instant::now();
                 match self.pass() {
-                    Ok(()) => next_pass = last_pass + self.every,
-                    Err(Trouble::Tracker(failure)) if failure.is_passing() => {
+                    Ok(()) => {
+                        self.was_there = true;
+                        next_pass = last_pass + self.every;
+                    }
+                    Err(Trouble::Tracker(failure)) if failure.is_passing() || self.is_away(&failure) => {
                         let wait = self.back_off(&failure);
                         next_pass = Instant::now() + wait;
                     }
@@ -118,6 +135,9 @@ impl Watcher<'_> {
                 }
             }
             let until = (!draining).then(|| next_pass.saturating_duration_since(Instant::now()));
+            let until = until.map(|until| {
+                until.min(self.breaker.until_trial().filter(|_| !self.queue.is_empty()).unwrap_or(until))
+            });
             self.wait(stop, until)?;
             let before = stops;
             stops += stop.rings();
@@ -132,11 +152,9 @@ impl Watcher<'_> {
                 self.end_all();
             }
             let ended = self.collect();
-            if ended && stops == 0 && fatal.is_none() {
+            // A freed slot takes the next of the last listing; one listing per --every, whatever ends.
+            if stops == 0 && fatal.is_none() && (ended || self.breaker.is_open()) {
                 self.fill();
-                if self.queue.is_empty() && self.running.len() < self.max && self.failures == 0 {
-                    next_pass = next_pass.min(last_pass + SOON.min(self.every));
-                }
             }
         }
         let left = self.still_claimed();
@@ -148,6 +166,13 @@ impl Watcher<'_> {
             None if left.is_empty() => Ok(Exit::Ok.into()),
             None => Ok(Exit::Unavailable.into()),
         }
+    }
+
+    /// A directory of tickets that was there will come back (a mount, a checkout); one that never was is
+    /// a wrong name.
+    fn is_away(&self, failure: &Failure) -> bool {
+        let of_files = matches!(self.claims.settings.address, Address::File(_));
+        self.was_there && of_files && failure.why() == Why::NoTracker
     }
 
     /// Until a run ends, somebody wants us to stop, or it is time for the next pass.
@@ -172,7 +197,14 @@ impl Watcher<'_> {
         }
         let now = Instant::now();
         self.cool.retain(|_, until| *until > now);
-        let queue = free(&self.claims)?;
+        let looks = std::cell::RefCell::new(std::mem::take(&mut self.looks));
+        let touched = |ticket: &Ticket| {
+            let mut looks = looks.borrow_mut();
+            *looks.entry(ticket.key.clone()).or_insert_with(|| ticket.revision.clone()) != ticket.revision
+        };
+        let queue = free(&self.claims, touched);
+        self.looks = looks.into_inner();
+        let queue = queue?;
         self.failures = 0;
         self.say_unreadable(pass.broken.into_iter().chain(queue.broken).collect());
         self.queue = queue
@@ -196,8 +228,15 @@ impl Watcher<'_> {
     /// One run for every free slot.
     fn fill(&mut self) {
         while self.running.len() < self.max {
+            let tries = self.running.iter().any(|run| run.trial);
+            let trial = match self.breaker.allows(tries) {
+                Allowed::Everything => false,
+                Allowed::Trial => true,
+                Allowed::NotBefore(_) => return,
+            };
             let Some(key) = self.queue.pop_front() else { return };
-            match self.fire(&key) {
+            self.looks.remove(&key);
+            match self.fire(&key, trial) {
                 Ok(run) => {
                     self.event("fired", Some(&key), &format!("pid {}", run.child.id()));
                     self.running.push(run);
@@ -213,7 +252,10 @@ impl Watcher<'_> {
         }
     }
 
-    fn fire(&self, key: &Key) -> std::io::Result<WatchedRun> {
+    fn fire(&self, key: &Key, trial: bool) -> std::io::Result<WatchedRun> {
+        let name = super::name_of(key).ok();
+        let record = name.map(|name| self.claims.store.look(&name));
+        let token = record.as_ref().and_then(|judged| judged.record()).map(|record| record.token);
         let shared = &self.call.shared;
         let mut command = Command::new(crate::command::shim::OURSELVES);
         command.arg0("orion-claim");
@@ -251,11 +293,12 @@ impl Watcher<'_> {
         if self.args.owner_only {
             command.arg("--owner-only");
         }
+        command.arg("--every").arg(format!("{}ms", self.every.as_millis()));
         command.arg(key.as_str()).arg("--").args(&self.args.command);
         // A group of its own: Ctrl-C drains us, and does not end them.
         let child = command.process_group(0).stdin(Stdio::null()).spawn()?;
         let fd = PidFd::open(child.id())?;
-        Ok(WatchedRun { key: key.clone(), child, fd })
+        Ok(WatchedRun { key: key.clone(), child, fd, token, trial })
     }
 
     /// Takes note of runs that have ended.
@@ -264,15 +307,16 @@ impl Watcher<'_> {
         for mut run in self.running.drain(..) {
             match run.child.try_wait() {
                 Ok(None) => going.push(run),
-                Ok(Some(status)) => ended.push((run.key, Status::of_child(status))),
+                Ok(Some(status)) => ended.push((run.key, Status::of_child(status), run.token)),
                 Err(_) => {}
             }
         }
         self.running = going;
         let any = !ended.is_empty();
-        for (key, status) in ended {
+        for (key, status, token) in ended {
             let meaning = if status == Exit::Skip.into() { ": not won, or put back" } else { "" };
             self.event("ended", Some(&key), &format!("exit status {}{meaning}", status.code()));
+            self.breaker.count(&self.claims, &key, token);
             self.cool.insert(key, Instant::now() + self.every);
         }
         any
