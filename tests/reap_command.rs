@@ -384,10 +384,14 @@ fn r2_everybody_has_a_turn_before_anybody_has_two() {
     first.sort();
     first.dedup();
     assert_eq!(first.len(), all, "somebody was asked twice before all were asked once: {turns:?}");
-    assert!(
-        !std::fs::read_to_string(tool.path("list.json")).unwrap().contains("\"t1"),
-        "all finished are closed"
-    );
+    // Who was asked and had no time left to be closed has his next turn like all others.
+    let finished = || std::fs::read_to_string(tool.path("list.json")).unwrap().contains("\"id\":\"t");
+    for _ in 0..4 {
+        if finished() {
+            run(&mut reaper(&tool, &path, &["--settle", "500ms"])).expect(0);
+        }
+    }
+    assert!(!finished(), "all finished are closed");
 }
 
 fn at_most_four_at_once(tool: &Tool) {
