@@ -144,6 +144,9 @@ fn a_server_that_hangs_delays_no_guardian() {
     let gone = std::time::Instant::now();
     eventually("it is stopped", || run.has("frozen"));
     assert!(gone.elapsed() < Duration::from_millis(1200 + 1500), "{:?}", gone.elapsed());
+    let stopped = run.count();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(run.count(), stopped, "a stopped run does nothing");
     server.signal_all(Signal::CONT);
     eventually("it goes on", || run.has("thawed"));
     run.run.signal(Signal::TERM);
