@@ -38,7 +38,7 @@ orion_try() {
     # Before the command substitutions below, where it would be theirs.
     local owner=$BASHPID
     local IFS=' '
-    local name=${1-} place='' pulse token fd option status
+    local name=${1-} place='' pulse token slot fd option status
     if [[ -z $name || $name == -* ]]; then
         printf 'orion_guard: the name of the lock comes first: orion_guard NAME [-w DUR] [-q]\n' >&2
         return 64
@@ -70,8 +70,12 @@ orion_try() {
         # --reentrant prints no token: a caller's lock covers this shell, and there is nothing to release.
         return "$status"
     fi
+    # In a slot its number stands behind the token.
+    IFS=' ' read -r token slot <<<"$token"
     __orion_held[$name]="$owner $token $fd $place"
     # As 'orion-lock run' does, so that verify and --reentrant work in what this shell starts.
+    unset ORION_LOCK_SLOT
+    [[ -z $slot ]] || export ORION_LOCK_SLOT=$slot
     export ORION_LOCK_NAME=$name ORION_LOCK_TOKEN=$token ORION_LOCKS="${ORION_LOCKS:+$ORION_LOCKS }$name:$token"
 }
 
@@ -91,7 +95,7 @@ orion_release() {
         ORION_LOCKS=${ORION_LOCKS/" $name:$token "/ }
         ORION_LOCKS=${ORION_LOCKS# } ORION_LOCKS=${ORION_LOCKS% }
         if [[ ${ORION_LOCK_TOKEN-} == "$token" ]]; then
-            unset ORION_LOCK_NAME ORION_LOCK_TOKEN
+            unset ORION_LOCK_NAME ORION_LOCK_TOKEN ORION_LOCK_SLOT
         fi
     done
     return "$status"

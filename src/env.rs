@@ -32,6 +32,8 @@ pub(crate) mod name {
     pub(crate) const LOCK_NAME: &str = "ORION_LOCK_NAME";
     /// Exported by `orion-lock run`: the innermost lock's token.
     pub(crate) const LOCK_TOKEN: &str = "ORION_LOCK_TOKEN";
+    /// Exported by `orion-lock run` to what runs in a slot: its number.
+    pub(crate) const LOCK_SLOT: &str = "ORION_LOCK_SLOT";
     /// Exported by `orion-lock run`: every lock held on the way down, `a:1 b:2`, outermost first.
     pub(crate) const LOCKS: &str = "ORION_LOCKS";
     /// Set by tmux in its panes: socket, server's pid, session, with commas between.

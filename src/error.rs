@@ -42,6 +42,12 @@ pub enum Kind {
     HeldByYou,
     /// An ancestor of the caller holds it.
     HeldByAncestor,
+    /// Somebody who needs it alone stands in line before the caller.
+    ExclusiveWaits,
+    /// As many wait as the caller allowed.
+    QueueFull,
+    /// A person paused it.
+    Paused,
     /// Asked to end and still there.
     StillRunning,
     /// Somebody else won the ticket.
@@ -73,10 +79,13 @@ impl Kind {
             Self::Io => "io",
             Self::Held => "held",
             Self::BeingTaken => "being_taken",
-            Self::RanAlready => "ran_already",
-            Self::TooSoon => "too_soon",
             Self::HeldByYou => "held_by_you",
             Self::HeldByAncestor => "held_by_ancestor",
+            Self::ExclusiveWaits => "exclusive_waits",
+            Self::QueueFull => "queue_full",
+            Self::RanAlready => "ran_already",
+            Self::TooSoon => "too_soon",
+            Self::Paused => "paused",
             Self::StillRunning => "still_running",
             Self::Lost => "lost",
             Self::Stuck => "stuck",

@@ -129,10 +129,13 @@ impl From<Kind> for Exit {
             Kind::Io => Self::IoErr,
             Kind::Held
             | Kind::BeingTaken
-            | Kind::RanAlready
-            | Kind::TooSoon
             | Kind::HeldByYou
             | Kind::HeldByAncestor
+            | Kind::ExclusiveWaits
+            | Kind::QueueFull
+            | Kind::RanAlready
+            | Kind::TooSoon
+            | Kind::Paused
             | Kind::StillRunning
             | Kind::Lost => Self::Skip,
             Kind::Stuck => Self::Stuck,

@@ -2,7 +2,7 @@
 
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
 use super::lock_seeing::{LockCheck, LockMetrics, LockTimeline};
-use super::shared::{Busy, BusyNotZero, Patience, ShimArgs, Wait, Whose, patience};
+use super::shared::{Busy, BusyNotZero, Entry, InLine, Patience, ShimArgs, Wait, Whose, patience};
 use super::via::{ViaInit, ViaRunOptions};
 use super::{GLOBAL, HELP, Lazy, moment};
 use crate::exit::{Exit, table};
@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   orion-lock run sync agent --task sync       run it unless a live run holds the lock (else exit 75)
   orion-lock run -w 10m sync agent            wait up to ten minutes first
+  orion-lock run --slots 3 agents agent       up to three at a time; its number in ORION_LOCK_SLOT
   orion-lock acquire --owner $$ sync          in a script; released by 'release' or by the script's death
   orion-lock status sync                      who holds it?
   orion-lock log sync                         why was 09:45 skipped?
@@ -121,6 +122,10 @@ pub(crate) struct LockRun {
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]
+    pub(crate) line: InLine,
+    #[command(flatten)]
+    pub(crate) entry: Entry,
+    #[command(flatten)]
     pub(crate) busy: Busy,
     #[command(flatten)]
     pub(crate) limits: TreeLimits,
@@ -167,6 +172,10 @@ pub(crate) struct LockAcquire {
     pub(crate) owner: Owner,
     #[command(flatten)]
     pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) line: InLine,
+    #[command(flatten)]
+    pub(crate) entry: Entry,
     #[command(flatten)]
     pub(crate) busy: BusyNotZero,
     /// Allow a one-shot shell (sh -c) as the owner
@@ -240,6 +249,8 @@ pub(crate) struct LockWait {
     /// At most that long (90s, 10m, 0); without it, for ever
     #[arg(short, long, value_name = "DUR", value_parser = patience)]
     pub(crate) wait: Option<Patience>,
+    #[command(flatten)]
+    pub(crate) entry: Entry,
     /// Name of the lock
     #[arg(value_name = "NAME")]
     pub(crate) name: OsString,

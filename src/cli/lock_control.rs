@@ -2,7 +2,7 @@
 //! the subcommands that keep, prolong or end it.
 
 use super::duration;
-use super::shared::{BusyNotZero, Wait, positive};
+use super::shared::{BusyNotZero, InLine, Wait, positive};
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -43,6 +43,8 @@ pub(crate) struct LockTick {
 pub(crate) struct LockHold {
     #[command(flatten)]
     pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) line: InLine,
     #[command(flatten)]
     pub(crate) busy: BusyNotZero,
     /// A word about why, shown by status

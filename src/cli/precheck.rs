@@ -1,6 +1,7 @@
 //! What can be typed to `orion-precheck`.
 
 use super::reap::BeforeCheck;
+use super::shared::Entry;
 use super::{HELP, duration};
 use clap::Parser;
 use std::ffi::OsString;
@@ -60,6 +61,8 @@ pub(crate) struct Precheck {
     /// Explain each decision, and say which names were never held here
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) entry: Entry,
     /// Names of locks; any one that is held is a skip
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<OsString>,

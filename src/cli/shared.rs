@@ -1,6 +1,7 @@
 //! What can be typed to several tools in the same words.
 
 use super::duration;
+use crate::model::entry::EntryMode;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -14,6 +15,36 @@ pub(crate) struct Wait {
     /// Wait that long for it: 90s, 10m, 0, or 'forever'
     #[arg(short, long, value_name = "DUR", value_parser = patience)]
     pub(crate) wait: Option<Patience>,
+}
+
+/// Standing in line for a lock.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct InLine {
+    /// With -w: exit at once if N wait for it already
+    #[arg(long, value_name = "N", requires = "wait")]
+    pub(crate) max_waiting: Option<u64>,
+}
+
+/// As what to come to a lock.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Entry {
+    /// Let up to N runs hold it at a time; the run finds its number in ORION_LOCK_SLOT
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) slots: Option<u32>,
+    /// Share it with others who share it or hold slots; only an exclusive run keeps out
+    #[arg(long, conflicts_with = "slots")]
+    pub(crate) shared: bool,
+}
+
+impl Entry {
+    /// What was asked for.
+    pub(crate) fn mode(self) -> EntryMode {
+        match (self.slots, self.shared) {
+            (Some(slots), _) => EntryMode::Slots(slots),
+            (None, true) => EntryMode::Shared,
+            (None, false) => EntryMode::Exclusive,
+        }
+    }
 }
 
 /// How long to wait.

@@ -31,6 +31,17 @@ pub(crate) fn exec(words: &[OsString]) -> io::Error {
     command(words).exec()
 }
 
+/// Puts these into its environment; an empty value takes the name out of it.
+pub(crate) fn export(command: &mut Command, exports: Vec<(&'static str, OsString)>) {
+    for (name, value) in exports {
+        if value.is_empty() {
+            command.env_remove(name);
+        } else {
+            command.env(name, value);
+        }
+    }
+}
+
 /// The command of these words, to be added to.
 pub(crate) fn command(words: &[OsString]) -> Command {
     let (program, arguments) =

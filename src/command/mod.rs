@@ -16,6 +16,7 @@ pub(crate) mod reap;
 pub(crate) mod records;
 pub(crate) mod shim;
 pub(crate) mod tell;
+pub(crate) mod tell_state;
 pub(crate) mod turned_away;
 pub(crate) mod typed;
 #[cfg(feature = "postgres")]

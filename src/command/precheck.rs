@@ -5,19 +5,21 @@ use super::elsewhere::{become_helper, is_meant};
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::reap;
-use super::records::{Records, Where};
-use super::{tell, turned_away, typed};
+use super::records::{LockState, Records, Where};
+use super::{tell_state, turned_away, typed};
 use crate::cli::precheck::Precheck;
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::event::Event;
+use crate::model::name::LockName;
 use crate::model::record::LOCK;
 use crate::os::mask::Blocked;
 use crate::os::{call, clock};
 use crate::report::{Report, error_object};
+use crate::verdict::admission::Admission;
 use crate::verdict::liveness::State;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -205,54 +207,11 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
     match Records::open(&place(args), &["locks"], LOCK, false) {
         Ok(Some(store)) => {
             for name in names.iter().flatten() {
-                let judged = store.look(name);
-                objects.push(tell::object(&store, name, &judged));
-                match judged.state() {
-                    State::Live(holder) => {
-                        answer.skip = true;
-                        let stopped = tell::is_stopped(&store, &judged, *holder);
-                        let line = tell::held(&store, name, &judged, *holder, stopped);
-                        let line = if args.observe { format!("would skip: {line}") } else { line };
-                        if stopped {
-                            report.warn(&line);
-                        } else {
-                            report.say(&line);
-                        }
-                        if !args.dry_run {
-                            turned_away::count(
-                                report,
-                                &store,
-                                name,
-                                &judged,
-                                "skipped",
-                                args.observe.then_some(OBSERVED),
-                            );
-                        }
-                    }
-                    State::Unknown(_) | State::Newer(_) => {
-                        let error = tell::refusal(&store, name, &judged);
-                        if !args.dry_run {
-                            let event = Event::new("unguarded", clock::wall().rfc3339(), name.as_str());
-                            store.log(name, &[Event { detail: Some(error.to_string()), ..event }]);
-                        }
-                        answer.problems.push(error);
-                    }
-                    State::Corrupt(why) => answer.problems.push(
-                        Error::new(
-                            Kind::Io,
-                            format!("{name}: {}/{name}.json is corrupt ({why})", store.path().display()),
-                        )
-                        .hint("the next acquire sets it aside"),
-                    ),
-                    State::Free | State::Dead => {
-                        if judged.record().is_none() {
-                            report.note(&format!("{name} was never held in {}", store.path().display()));
-                        }
-                    }
+                let state = store.state_of(name);
+                if report.json {
+                    objects.push(tell_state::object(&store, name, &state));
                 }
-                for line in &judged.judgement.evidence {
-                    report.note(&format!("{name}: {line}"));
-                }
+                check_one(report, args, &store, name, &state, &mut answer);
             }
         }
         Ok(None) => {
@@ -265,16 +224,85 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
     }
     answer.problems.extend(names.into_iter().filter_map(Result::err));
     if report.json {
-        let mut object = json!({"skip": answer.skip, "observe": args.observe, "locks": objects});
-        if let Some(reaped) = &answer.reaped {
-            object["reaped"] = json!(reaped);
-        }
-        if !answer.problems.is_empty() {
-            object["errors"] = answer.problems.iter().map(error_object).collect();
-        }
-        drop(report.object(&object));
+        drop(report.object(&document(args, &answer, &objects)));
     }
     answer
+}
+
+/// What one name says: skip, go, or that it cannot be relied on. Who only waits for it holds nothing.
+fn check_one(
+    report: &Report,
+    args: &Precheck,
+    store: &Records,
+    name: &LockName,
+    state: &LockState,
+    answer: &mut PrecheckAnswer,
+) {
+    let mode = args.entry.mode();
+    let why = store.may_enter(name, state, mode, true);
+    match why {
+        Admission::Held | Admission::ExclusiveWaits => {
+            answer.skip = true;
+            skip(report, args, store, name, state, &tell_state::refusal(store, name, state, why, mode));
+        }
+        Admission::Unclear => {
+            let error = tell_state::refusal(store, name, state, why, mode);
+            if !args.dry_run {
+                let event = Event::new("unguarded", clock::wall().rfc3339(), name.as_str());
+                store.log(name, &[Event { detail: Some(error.to_string()), ..event }]);
+            }
+            answer.problems.push(error);
+        }
+        Admission::Enter { .. } => {
+            let corrupt = state.members.iter().find_map(|member| match member.judged.state() {
+                State::Corrupt(why) => Some(why),
+                _ => None,
+            });
+            if let Some(why) = corrupt {
+                let line = format!("{name}: {}/{name}.json is corrupt ({why})", store.path().display());
+                answer.problems.push(Error::new(Kind::Io, line).hint("the next acquire sets it aside"));
+            } else if state.leading().record().is_none() {
+                report.note(&format!("{name} was never held in {}", store.path().display()));
+            }
+        }
+    }
+    for line in state.members.iter().flat_map(|member| &member.judged.judgement.evidence) {
+        report.note(&format!("{name}: {line}"));
+    }
+}
+
+/// Says and counts a skip.
+fn skip(
+    report: &Report,
+    args: &Precheck,
+    store: &Records,
+    name: &LockName,
+    state: &LockState,
+    error: &Error,
+) {
+    let line = error.message();
+    let line = if args.observe { format!("would skip: {line}") } else { line.to_owned() };
+    if tell_state::is_any_stopped(store, state) {
+        report.warn(&line);
+    } else {
+        report.say(&line);
+    }
+    if !args.dry_run {
+        let detail = args.observe.then_some(OBSERVED);
+        turned_away::count(report, store, name, state.leading(), "skipped", detail);
+    }
+}
+
+/// The answer as an object.
+fn document(args: &Precheck, answer: &PrecheckAnswer, objects: &[Value]) -> Value {
+    let mut object = json!({"skip": answer.skip, "observe": args.observe, "locks": objects});
+    if let Some(reaped) = &answer.reaped {
+        object["reaped"] = json!(reaped);
+    }
+    if !answer.problems.is_empty() {
+        object["errors"] = answer.problems.iter().map(error_object).collect();
+    }
+    object
 }
 
 /// A problem found before the check could start.

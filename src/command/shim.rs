@@ -32,7 +32,8 @@ pub(crate) fn start(
     let mut shim = Command::new(OURSELVES);
     shim.arg0(program).arg(subcommand);
     shim.args([format!("--gate={go}"), format!("--answer={answer}"), format!("--mask={}", mask.to_text())]);
-    let child = shim.arg("--").args(words).envs(exports).spawn()?;
+    exec::export(&mut shim, exports);
+    let child = shim.arg("--").args(words).spawn()?;
     Ok((child, barrier))
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod ancestor;
 pub(crate) mod arbiter;
 pub(crate) mod claim;
 pub(crate) mod duration;
+pub(crate) mod entry;
 pub(crate) mod event;
 pub(crate) mod hook_words;
 pub(crate) mod host;

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// The format this version writes. A higher number is left untouched.
 pub(crate) const SCHEMA: u64 = 1;
+/// The format of a lock's record that is one of several: a version that knows only [`SCHEMA`] leaves it alone,
+/// and so lets nobody in beside members that it cannot see.
+pub(crate) const MEMBER_SCHEMA: u64 = 2;
 /// A record above this many bytes is not ours.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 /// The longest note, bytes: written six times as long (`\u0001`), it leaves a record far below [`MAX_BYTES`].
@@ -90,6 +93,11 @@ impl Record {
         std::iter::once((self.host.boottime_us, self.host.time_ns)).chain(tick)
     }
 
+    /// Is it one of several, with a slot or a share?
+    pub(crate) fn is_member(&self) -> bool {
+        self.schema == MEMBER_SCHEMA
+    }
+
     /// When it was acquired, if that can be read.
     pub(crate) fn since(&self) -> Option<WallTime> {
         WallTime::parse(&self.acquired_at)
@@ -168,6 +176,7 @@ impl Stored {
         };
         match fields.get("schema").and_then(Value::as_u64) {
             Some(SCHEMA) => {}
+            Some(MEMBER_SCHEMA) if kind == LOCK => {}
             Some(newer) if newer > SCHEMA => return Err(BadRecord::Newer(newer)),
             _ => return Err(corrupt("no schema number")),
         }

@@ -41,11 +41,18 @@ fn a_patch_keeps_fields_nobody_here_knows() {
 #[test]
 fn schemas_older_equal_and_newer() {
     let mut value = sample();
-    for (schema, expected) in [(json!(2), Some(2)), (json!(99), Some(99))] {
+    for (schema, expected) in [(json!(3), Some(3)), (json!(99), Some(99))] {
         value["schema"] = schema;
         value["owners"] = json!("another shape altogether");
         assert_eq!(parse(&value).err(), Some(BadRecord::Newer(expected.unwrap_or(0))));
     }
+    // One of several members: of a lock alone.
+    let mut member = sample();
+    member["schema"] = json!(2);
+    assert!(parse(&member).is_ok_and(|stored| stored.record.is_member()));
+    member["kind"] = json!(CLAIM);
+    let claim = Stored::parse(member.to_string().as_bytes(), CLAIM, member["name"].as_str().unwrap_or(""));
+    assert_eq!(claim.err(), Some(BadRecord::Newer(2)));
     for schema in [json!(0), json!(-1), json!("1"), json!(1.0), Value::Null] {
         let mut value = sample();
         value["schema"] = schema;

@@ -178,6 +178,14 @@ impl Dir {
         }
     }
 
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// ENOTEMPTY, ENOENT …
+    pub(crate) fn remove_dir(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// Moves a file within the directory, over whatever is there.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(&self.fd, from, &self.fd, to)?)

@@ -11,6 +11,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+/// What tells of names that come to or leave a directory.
+const NAMES: WatchFlags =
+    WatchFlags::MOVED_TO.union(WatchFlags::MOVED_FROM).union(WatchFlags::DELETE).union(WatchFlags::ONLYDIR);
+
 /// A watched directory or file.
 #[derive(Debug)]
 pub(crate) struct Inotify(Option<OwnedFd>);
@@ -24,11 +28,7 @@ impl Inotify {
         let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         // Through the descriptor: the path may lead elsewhere by now.
         let path = format!("/proc/self/fd/{}", dir.fd().as_raw_fd());
-        add_watch(
-            &fd,
-            path,
-            WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ONLYDIR,
-        )?;
+        add_watch(&fd, path, NAMES)?;
         Ok(Self(Some(fd)))
     }
 
@@ -46,8 +46,18 @@ impl Inotify {
         Ok(Self(Some(fd)))
     }
 
-    /// Takes every event that is there: was one about `file`?
-    pub(crate) fn drain(&self, file: &str) -> bool {
+    /// Watches another directory too; what is told does not say in which of them.
+    ///
+    /// # Errors
+    /// As [`Inotify::watch`].
+    pub(crate) fn also(&self, dir: &Dir) -> io::Result<()> {
+        let Some(fd) = &self.0 else { return Err(rustix::io::Errno::BADF.into()) };
+        add_watch(fd, format!("/proc/self/fd/{}", dir.fd().as_raw_fd()), NAMES)?;
+        Ok(())
+    }
+
+    /// Takes every event that is there: was one about a file that is `wanted`?
+    pub(crate) fn drain(&self, wanted: impl Fn(&[u8]) -> bool) -> bool {
         let Some(fd) = &self.0 else { return true };
         let mut buffer = [MaybeUninit::uninit(); 2048];
         let mut reader = Reader::new(fd, &mut buffer);
@@ -57,7 +67,7 @@ impl Inotify {
                 // An overflow may have swallowed anything.
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => ours = true,
                 Ok(event) => {
-                    ours |= event.file_name().is_none_or(|name| name.to_bytes() == file.as_bytes());
+                    ours |= event.file_name().is_none_or(|name| wanted(name.to_bytes()));
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return ours,
@@ -118,17 +128,17 @@ mod tests {
         let dir = Dir::open(temp.path()).expect("open");
         let at = |name: &str| temp.path().join(name);
         let watch = watch_soon(&dir);
-        assert!(!watch.drain("x.json"));
+        assert!(!watch.drain(|file| file == b"x.json"));
         fs::write(at(".x.tmp"), b"1").expect("write");
-        assert!(!watch.drain("x.json"), "a temp file is nobody's record");
+        assert!(!watch.drain(|file| file == b"x.json"), "a temp file is nobody's record");
         fs::rename(at(".x.tmp"), at("x.json")).expect("rename");
-        assert!(watch.drain("x.json"));
-        assert!(!watch.drain("x.json"), "told once");
+        assert!(watch.drain(|file| file == b"x.json"));
+        assert!(!watch.drain(|file| file == b"x.json"), "told once");
         fs::write(at("y.json"), b"1").expect("write");
         fs::remove_file(at("y.json")).expect("unlink");
-        assert!(!watch.drain("x.json"), "another name");
+        assert!(!watch.drain(|file| file == b"x.json"), "another name");
         fs::remove_file(at("x.json")).expect("unlink");
-        assert!(watch.drain("x.json"));
+        assert!(watch.drain(|file| file == b"x.json"));
     }
 
     /// The files of this process that are inotify instances.

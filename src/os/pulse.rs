@@ -54,7 +54,8 @@ fn file_name(name: &str) -> String {
     format!("{name}.pulse")
 }
 
-fn byte_lock(kind: libc::c_int, start: i64, length: i64) -> libc::flock {
+/// A lock of a range of bytes, as fcntl(2) takes it; `length` 0 is to the end of the file.
+pub(crate) fn byte_lock(kind: libc::c_int, start: i64, length: i64) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,

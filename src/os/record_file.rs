@@ -4,6 +4,9 @@
 //! middle: then two processes each hold a guard. So a record is also only removed
 //! or replaced by whoever holds a flock on that very record file and sees the name
 //! still lead to it, and a new one only goes to a free name.
+//!
+//! `NAME.json` is the first record of a name. Where it has several members, the others
+//! are `NAME.members/1.json` and so on: a directory that no lock's file can be called like.
 
 use crate::model::observation::Found;
 use crate::model::record::{MAX_BYTES, Stored};
@@ -24,17 +27,17 @@ fn temp_name(name: &str) -> String {
 
 /// Reads a record without any lock. A reader may come between the unlink and the rename of an acquire:
 /// where a guard is, a missing one is to be looked for again.
-pub(crate) fn read(dir: &Dir, name: &str, kind: &str) -> Found {
-    read_open(dir, name, kind, OFlags::RDONLY).0
+pub(crate) fn read(dir: &Dir, stem: &str, kind: &str, name: &str) -> Found {
+    read_open(dir, stem, kind, name, OFlags::RDONLY).0
 }
 
 /// Reads a record under the guard, and keeps the file open for [`remove`] and [`replace`].
-pub(crate) fn read_guarded(dir: &Dir, name: &str, kind: &str) -> (Found, Option<File>) {
-    read_open(dir, name, kind, OFlags::RDWR)
+pub(crate) fn read_guarded(dir: &Dir, stem: &str, kind: &str, name: &str) -> (Found, Option<File>) {
+    read_open(dir, stem, kind, name, OFlags::RDWR)
 }
 
-fn read_open(dir: &Dir, name: &str, kind: &str, access: OFlags) -> (Found, Option<File>) {
-    match dir.open_file(&file_name(name), access) {
+fn read_open(dir: &Dir, stem: &str, kind: &str, name: &str, access: OFlags) -> (Found, Option<File>) {
+    match dir.open_file(&file_name(stem), access) {
         Ok(Opened::Missing) => (Found::Nothing, None),
         Ok(Opened::NotAFile(what)) => (Found::NotAFile(what), None),
         Ok(Opened::File(file)) => match read_bytes(&file) {
@@ -114,10 +117,10 @@ pub(crate) fn remove(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
 }
 
 /// Removes the record if it is exactly these bytes; `false` as in [`place`], or another one stands there.
-pub(crate) fn remove_same(dir: &Dir, name: &str, kind: &str, bytes: &[u8]) -> io::Result<bool> {
-    let (found, file) = read_guarded(dir, name, kind);
+pub(crate) fn remove_same(dir: &Dir, stem: &str, kind: &str, name: &str, bytes: &[u8]) -> io::Result<bool> {
+    let (found, file) = read_guarded(dir, stem, kind, name);
     match (found.stored(), file) {
-        (Some(stored), Some(file)) if stored.bytes == bytes => remove(dir, name, &file),
+        (Some(stored), Some(file)) if stored.bytes == bytes => remove(dir, stem, &file),
         _ => Ok(false),
     }
 }
@@ -154,6 +157,35 @@ fn write_temp(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     };
     // Also when it was made and only its mode could not be seen.
     made.and_then(|mut file| file.write_all(bytes)).inspect_err(|_| drop(dir.unlink(&temp)))
+}
+
+/// The directory of a name's other members. `None`: it has none.
+///
+/// # Errors
+/// It is there and cannot be entered, or cannot be made.
+pub(crate) fn members(dir: &Dir, name: &str, create: bool) -> io::Result<Option<Dir>> {
+    match dir.sub(&members_name(name), create) {
+        Ok(members) => Ok(Some(members)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !create => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes that directory, where it is empty.
+pub(crate) fn remove_members(dir: &Dir, name: &str) {
+    drop(dir.remove_dir(&members_name(name)));
+}
+
+fn members_name(name: &str) -> String {
+    format!("{name}.members")
+}
+
+/// The numbers of the records in a directory of members, ascending.
+pub(crate) fn positions(members: &Dir) -> io::Result<Vec<u32>> {
+    let number = |file: std::ffi::OsString| file.to_str()?.strip_suffix(".json")?.parse().ok();
+    let mut positions: Vec<u32> = members.names()?.into_iter().filter_map(number).collect();
+    positions.sort_unstable();
+    Ok(positions)
 }
 
 /// Names of all records in the directory, unsorted.

@@ -1,5 +1,6 @@
 //! Decisions: pure functions over plain data. No clock, no `/proc`, no environment.
 
+pub(crate) mod admission;
 pub(crate) mod arbitrate;
 pub(crate) mod breaker;
 pub(crate) mod gated;

@@ -12,6 +12,7 @@ use crate::command::tell;
 use crate::error::{Error, Kind};
 use crate::model::arbiter::Arbiter;
 use crate::model::claim::{Attrs, LOST, Phase};
+use crate::model::entry::EntryMode;
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::ticket::{EventId, Key, Ticket};
@@ -151,24 +152,25 @@ fn take_record(
         ..Attrs::default()
     };
     let request = AcquireRequest {
+        mode: EntryMode::Exclusive,
         owners: vec![claims.store.me()?],
         note: None,
         attrs: attrs.to_map(),
         pulse: wish.pulse,
     };
     let inherit = |ended: &crate::model::record::Record| self::attrs(ended).inherited(ended.token);
-    let terms = AcquireTerms { over_dead: false, inherit: &inherit };
+    let terms = AcquireTerms { over_dead: false, in_turn: true, inherit: &inherit };
     for _ in 0..3 {
         match claims.store.acquire_on(wish.name, &request, &terms)? {
-            AcquireOutcome::AcquiredLock(acquired) => return Ok(*acquired),
-            AcquireOutcome::NotTaken(judged) if judged.state() == &State::Dead => {
+            AcquireOutcome::Acquired(acquired) => return Ok(*acquired),
+            AcquireOutcome::NotTaken(_, state) if state.leading().state() == &State::Dead => {
                 let healed = repair::heal(claims, wish.key, wish.name)?;
                 if !healed.done() {
                     return Err(Error::new(Kind::CannotTell, format!("{}: {}", wish.key, healed.reason)));
                 }
                 claims.report.say(&healed.line(wish.key));
             }
-            AcquireOutcome::NotTaken(judged) => return Err(held(claims, wish, &judged)),
+            AcquireOutcome::NotTaken(_, state) => return Err(held(claims, wish, state.leading())),
         }
     }
     Err(Error::new(Kind::CannotTell, format!("{}: its record here keeps changing", wish.key)))

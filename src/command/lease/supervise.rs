@@ -146,7 +146,7 @@ impl Supervisor<'_> {
         fds.extend(self.watch.as_ref().filter(|_| self.kill_at.is_none()).and_then(Inotify::fd));
         wait_any(&fds, Some(timeout))?;
         if let Some(watch) = &self.watch {
-            watch.drain("");
+            watch.drain(|_| true);
         }
         Ok(())
     }

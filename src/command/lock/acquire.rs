@@ -1,7 +1,7 @@
 //! `acquire`: take the lock for a process that lives on.
 
 use super::LockCall;
-use super::refuse::{Relation, turned_away};
+use super::refuse::{skip, turned_away};
 use super::status_file::StatusFile;
 use super::wait::{Caller, TakeResult, take_for};
 use crate::cli::lock::LockAcquire;
@@ -50,19 +50,16 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     } else {
         PulsePolicy::Nobody
     };
-    let request = AcquireRequest { owners: vec![owner.clone()], note, attrs, pulse };
-    match take_for(&store, &name, &request, &args.wait, Some(&caller))? {
+    let request = AcquireRequest { mode: args.entry.mode(), owners: vec![owner.clone()], note, attrs, pulse };
+    match take_for(&call.report, &store, &name, &request, (&args.wait, args.line), Some(&caller))? {
         TakeResult::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
-        TakeResult::No(judged, relation) => {
-            let token = judged.record().map(|record| record.token);
-            let ours = relation == Relation::You
-                || (token.is_some() && owner::exported_token(name.as_str()) == token);
-            if args.reentrant && ours {
+        TakeResult::No(refused) => {
+            if args.reentrant && refused.is_ours(name.as_str()) {
                 return Ok(Exit::Ok.into());
             }
-            let none = StatusFile::open(None)?;
-            Ok(turned_away(&call.report, &store, &name, &judged, relation, busy, &none))
+            Ok(turned_away(&call.report, &store, &name, &refused, busy, &StatusFile::none()))
         }
+        TakeResult::Skip(error) => Ok(skip(&call.report, &name, &error, busy, &StatusFile::none())),
     }
 }
 
@@ -85,10 +82,14 @@ fn say(
     }
     call.report.note(&format!("{name}: acquired for {}; token {token}", tell::process(owner)));
     let printed = if call.report.json {
-        let value: Value = json!({"name": name.as_str(), "token": token, "owner": owner});
+        let mut value: Value = json!({"name": name.as_str(), "token": token, "owner": owner});
+        if let Some(slot) = acquired.record.slot() {
+            value["slot"] = json!(slot);
+        }
         call.report.object(&value)
     } else if print_token {
-        call.report.data(&token.to_string())
+        let slot = acquired.record.slot().map_or_else(String::new, |slot| format!(" {slot}"));
+        call.report.data(&format!("{token}{slot}"))
     } else {
         Ok(())
     };

@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal};
 pub(super) fn break_open(call: &LockCall, args: &LockBreak) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let store = call.holding(&name)?;
-    let judged = store.look(&name);
+    let judged = store.look_for(&name, &Credential::Token(args.token));
     if let State::Newer(schema) = judged.state() {
         return Err(newer(&name, &store, *schema));
     }

@@ -10,6 +10,7 @@ use crate::model::name::LockName;
 use crate::os::process::{PidFd, wait_any};
 use crate::os::{clock, tree};
 use crate::verdict::liveness::State;
+use crate::verdict::ownership::Credential;
 use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -58,7 +59,7 @@ pub(super) fn end_holder(store: &Records, name: &LockName, wanted: &Wanted<'_>) 
         search_at: Instant::now(),
     };
     loop {
-        let judged = store.look(name);
+        let judged = store.look_for(name, &Credential::Token(wanted.token));
         let live = match (judged.record(), judged.state()) {
             _ if judged.token.is_some_and(|token| token != wanted.token) => false,
             (Some(record), _) if record.released_at.is_some() => false,

@@ -1,7 +1,7 @@
 //! `hold`: keep a lock by hand until Ctrl-C, for maintenance.
 
 use super::LockCall;
-use super::refuse::turned_away;
+use super::refuse::{skip, turned_away};
 use super::status_file::StatusFile;
 use super::wait::{TakeResult, take};
 use crate::cli::lock_control::LockHold;
@@ -9,6 +9,7 @@ use crate::command::records::{AcquireRequest, PulsePolicy, Released};
 use crate::command::typed::{NOT_ACQUIRED, busy_code, name};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
+use crate::model::entry::EntryMode;
 use crate::model::record::{VIA_HOLD, note};
 use crate::os::mask::SignalMask;
 use crate::os::process::wait_any;
@@ -27,13 +28,19 @@ pub(super) fn hold(call: &LockCall, args: &LockHold) -> Result<Status, Error> {
     SignalMask::block([Signal::SIGHUP]).map_err(|error| Error::io("signals", &error))?;
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_HOLD));
-    let request = AcquireRequest { owners: vec![store.me()?], note, attrs, pulse: PulsePolicy::Nobody };
-    let acquired = match take(&store, &name, &request, &args.wait)? {
+    let request = AcquireRequest {
+        mode: EntryMode::Exclusive,
+        owners: vec![store.me()?],
+        note,
+        attrs,
+        pulse: PulsePolicy::Nobody,
+    };
+    let acquired = match take(&call.report, &store, &name, &request, (&args.wait, args.line))? {
         TakeResult::Yes(acquired) => acquired,
-        TakeResult::No(judged, relation) => {
-            let none = StatusFile::open(None)?;
-            return Ok(turned_away(&call.report, &store, &name, &judged, relation, busy, &none));
+        TakeResult::No(refused) => {
+            return Ok(turned_away(&call.report, &store, &name, &refused, busy, &StatusFile::none()));
         }
+        TakeResult::Skip(error) => return Ok(skip(&call.report, &name, &error, busy, &StatusFile::none())),
     };
     let token = acquired.record.token;
     let failed = |error: std::io::Error| Error::io("signals", &error);

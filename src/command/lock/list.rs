@@ -3,8 +3,8 @@
 use super::LockCall;
 use super::whose::places;
 use crate::cli::shared::Whose;
-use crate::command::records::{Judged, Records, Where};
-use crate::command::tell;
+use crate::command::records::{Judged, LockState, Records, Where};
+use crate::command::{tell, tell_state};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -25,15 +25,15 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
         looked_in.push(path.display().to_string());
         let Some(store) = call.place_store(place, false)? else { continue };
         for name in store.names()? {
-            let judged = store.look(&name);
-            let in_a_row = skips(&store, &name, &judged);
+            let state = store.state_of(&name);
+            let in_a_row = skips(&store, &name, state.leading());
             if call.report.json {
-                let mut object = tell::object(&store, &name, &judged);
+                let mut object = tell_state::object(&store, &name, &state);
                 object["skips_in_a_row"] = json!(in_a_row);
                 object["directory"] = json!(store.path());
                 objects.push(object);
             } else {
-                rows.push(row(&name, &judged, in_a_row, several.then(|| owner_of(place))));
+                rows.push(row(&name, &state, in_a_row, several.then(|| owner_of(place))));
             }
         }
     }
@@ -55,10 +55,12 @@ fn owner_of(place: &Where) -> String {
     place.user.clone().unwrap_or_default()
 }
 
-fn row(name: &LockName, judged: &Judged, skips: u64, user: Option<String>) -> [String; 6] {
-    let state = match tell::exit_of(judged) {
-        Exit::Stuck => "stuck",
-        _ => tell::word(judged.state()),
+fn row(name: &LockName, all: &LockState, skips: u64, user: Option<String>) -> [String; 6] {
+    let judged = all.leading();
+    let state = match tell_state::exit_of(all) {
+        Exit::Stuck => "stuck".to_owned(),
+        _ if all.is_plain() || all.there().next().is_none() => tell::word(judged.state()).to_owned(),
+        _ => format!("held {}", tell_state::occupancy(all)),
     };
     let record = judged.record();
     let held = !matches!(judged.state(), State::Free | State::Dead);
@@ -70,7 +72,7 @@ fn row(name: &LockName, judged: &Judged, skips: u64, user: Option<String>) -> [S
     let age = age.filter(|_| held).map_or_else(|| "-".to_owned(), duration::show);
     let token = record.map_or_else(|| "-".to_owned(), |record| record.token.to_string());
     let shown = user.map_or_else(|| name.to_string(), |user| format!("{user}:{name}"));
-    [shown, state.to_owned(), who, age, token, skips.to_string()]
+    [shown, state, who, age, token, skips.to_string()]
 }
 
 /// Refusals and skips in a row by the present holder; best effort, from the log.

@@ -1,15 +1,16 @@
 //! `run --replace`: ask the holder to end, wait for that, and take the lock.
 
 use super::end_holder::{HolderEnd, Wanted, end_holder};
-use super::refuse::{Relation, relation};
+use super::refuse::{Refused, Relation, relation};
 use super::stop::PATIENCE;
 use super::wait::TakeResult;
 use crate::cli::shared::{Patience, Wait};
 use crate::command::owner::callers;
-use crate::command::records::{AcquireOutcome, AcquireRequest, Records};
+use crate::command::records::{AcquireOutcome, AcquireRequest, LockState, Member, Records};
 use crate::error::Error;
 use crate::model::name::LockName;
 use crate::report::Report;
+use crate::verdict::admission::Admission;
 use crate::verdict::liveness::State;
 use std::time::Instant;
 
@@ -21,18 +22,33 @@ pub(super) fn replace(
     request: &AcquireRequest<'_>,
     wait: &Wait,
 ) -> Result<TakeResult, Error> {
-    let judged = match store.acquire(name, request)? {
-        AcquireOutcome::AcquiredLock(acquired) => return Ok(TakeResult::Yes(acquired)),
-        AcquireOutcome::NotTaken(judged) => judged,
+    let (why, state) = match store.acquire(name, request, false)? {
+        AcquireOutcome::Acquired(acquired) => return Ok(TakeResult::Yes(acquired)),
+        AcquireOutcome::NotTaken(why, state) => (why, state),
     };
     let callers = callers()?;
-    let relation =
-        request.owners.first().map_or(Relation::Stranger, |me| relation(store, &judged, me, &callers));
+    let mode = request.mode;
+    let to = |state: &LockState| {
+        let me = request.owners.first();
+        me.map_or(Relation::Stranger, |me| relation(store, name, state, mode, me, &callers))
+    };
+    let refused = |why, relation, state| TakeResult::No(Box::new(Refused { why, relation, mode, state }));
+    let several: Vec<String> = state.there().filter_map(token_of).collect();
+    if several.len() > 1 {
+        return Err(Error::usage(format!(
+            "--replace: {name} has {} holders, with the tokens {}",
+            several.len(),
+            several.join(", ")
+        ))
+        .hint(format!("end the one that is meant: orion-lock stop --token N {name}")));
+    }
+    let relation = to(&state);
+    let judged = state.leading();
     let token = judged.record().map(|record| record.token);
     let (State::Live(_), Relation::Stranger, Some(token)) = (judged.state(), relation, token) else {
-        return Ok(TakeResult::No(Box::new(judged), relation));
+        return Ok(refused(why, relation, state));
     };
-    super::end_holder::not_our_own(store, name, &judged)?;
+    super::end_holder::not_our_own(store, name, judged)?;
     let me = store.me()?;
     let patience = match wait.wait {
         None => Some(PATIENCE),
@@ -46,16 +62,20 @@ pub(super) fn replace(
         all_ended: false,
         by: &format!("asked by run --replace (pid {}, uid {})", me.pid, me.uid),
     };
-    if let HolderEnd::StillThere(judged, _) = end_holder(store, name, &wanted)? {
+    if let HolderEnd::StillThere(..) = end_holder(store, name, &wanted)? {
         report.say(&format!(
             "{name}: its holder was asked to end and has not; to kill it: \
              orion-lock stop --kill-after 10s --token {token} {name}"
         ));
-        return Ok(TakeResult::No(Box::new(judged), Relation::Stranger));
+        return Ok(refused(Admission::Held, Relation::Stranger, store.state_of(name)));
     }
     // Not ours to ask, should somebody else have been faster.
-    Ok(match store.acquire(name, request)? {
-        AcquireOutcome::AcquiredLock(acquired) => TakeResult::Yes(acquired),
-        AcquireOutcome::NotTaken(judged) => TakeResult::No(Box::new(judged), Relation::Stranger),
+    Ok(match store.acquire(name, request, false)? {
+        AcquireOutcome::Acquired(acquired) => TakeResult::Yes(acquired),
+        AcquireOutcome::NotTaken(why, state) => refused(why, Relation::Stranger, state),
     })
+}
+
+fn token_of(member: &Member) -> Option<String> {
+    Some(member.judged.record()?.token.to_string())
 }

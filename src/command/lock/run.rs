@@ -3,7 +3,7 @@
 
 use super::LockCall;
 use super::exports::exports;
-use super::refuse::{Relation, turned_away};
+use super::refuse::{skip, turned_away};
 use super::replace::replace;
 use super::status_file::StatusFile;
 use super::tree::{TreeOptions, supervise};
@@ -11,7 +11,6 @@ use super::wait::{TakeResult, take};
 use crate::cli::lock::LockRun;
 use crate::command::elsewhere;
 use crate::command::exec;
-use crate::command::owner::exported_token;
 use crate::command::records::{AcquireRequest, AcquiredLock, PulsePolicy, Records};
 use crate::command::typed::{busy_code, name};
 use crate::error::{Error, reason};
@@ -50,6 +49,7 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
         attrs.insert(SUPERVISOR.into(), json!(me.pid));
     }
     let request = AcquireRequest {
+        mode: args.entry.mode(),
         owners: vec![me],
         note,
         attrs,
@@ -58,7 +58,7 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let taken = if args.replace {
         replace(&call.report, &store, &name, &request, &args.wait)?
     } else {
-        take(&store, &name, &request, &args.wait)?
+        take(&call.report, &store, &name, &request, (&args.wait, args.line))?
     };
     match taken {
         TakeResult::Yes(acquired) => {
@@ -70,15 +70,13 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
                 become_command(call, &args.command, &store, &name, *acquired, &status_file)
             }
         }
-        TakeResult::No(judged, relation) => {
-            let token = judged.record().map(|record| record.token);
-            let ours =
-                relation == Relation::You || (token.is_some() && exported_token(name.as_str()) == token);
-            if args.reentrant && ours {
+        TakeResult::No(refused) => {
+            if args.reentrant && refused.is_ours(name.as_str()) {
                 return pass_through(call, &args.command);
             }
-            Ok(turned_away(&call.report, &store, &name, &judged, relation, busy, &status_file))
+            Ok(turned_away(&call.report, &store, &name, &refused, busy, &status_file))
         }
+        TakeResult::Skip(error) => Ok(skip(&call.report, &name, &error, busy, &status_file)),
     }
 }
 
@@ -108,7 +106,7 @@ fn become_command(
         return Err(error);
     }
     let mut command = exec::command(words);
-    command.envs(exports(store, name, token));
+    exec::export(&mut command, exports(store, name, &acquired.record));
     let failed = match acquired.pulse.as_ref().map_or(Ok(()), |pulse| pulse.inherit()) {
         Ok(()) => exec(call, &mut command),
         Err(error) => error,

@@ -2,14 +2,14 @@
 
 use super::{LockCall, list, whose};
 use crate::cli::lock::LockStatus as Args;
-use crate::command::records::{Judged, Records, Where};
-use crate::command::tell;
+use crate::command::records::{Judged, LockState, Member, Records, Where};
 use crate::command::typed::name;
+use crate::command::{tell, tell_state};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
 use crate::model::name::LockName;
-use crate::model::record::BROKEN_BY;
+use crate::model::record::{BROKEN_BY, Record};
 use crate::os::{host, proc};
 use crate::report::escape;
 use crate::verdict::liveness::{State, Through};
@@ -44,25 +44,62 @@ fn one(call: &LockCall, place: &Where, name: &LockName) -> Result<Status, Error>
         });
         return Ok(Exit::Ok.into());
     };
-    let judged = store.look(name);
-    let exit = tell::exit_of(&judged);
+    let state = store.state_of(name);
+    let exit = tell_state::exit_of(&state);
     if call.report.json {
-        let mut object = tell::object(&store, name, &judged);
+        let mut object = tell_state::object(&store, name, &state);
         object["directory"] = json!(store.path());
         if exit == Exit::Stuck {
             object["state"] = json!("stuck");
         }
         if call.report.verbose {
-            object["evidence"] = json!(judged.judgement.evidence);
+            object["evidence"] = state
+                .members
+                .iter()
+                .flat_map(|it| it.judged.judgement.evidence.iter().map(String::as_str))
+                .collect();
         }
         drop(call.report.object(&object));
     } else {
-        drop(call.report.data(&text(call, &store, name, &judged)));
+        drop(call.report.data(&text(call, &store, name, &state)));
     }
     Ok(exit.into())
 }
 
-fn text(call: &LockCall, store: &Records, name: &LockName, judged: &Judged) -> String {
+fn text(call: &LockCall, store: &Records, name: &LockName, state: &LockState) -> String {
+    let there: Vec<&Member> = state.there().collect();
+    let mut lines = Vec::new();
+    if state.is_plain() || there.is_empty() {
+        lines.extend(of_one(call, store, name, state.leading()));
+    } else {
+        lines.push(format!("{name} is held by {}", tell_state::occupancy(state)));
+        for member in there {
+            let record = member.judged.record();
+            let place = match record.and_then(Record::slot) {
+                Some(slot) => format!("slot {slot}: "),
+                None if record.is_some_and(Record::is_member) => "share: ".to_owned(),
+                None => String::new(),
+            };
+            let about = of_one(call, store, name, &member.judged);
+            lines.extend(about.iter().enumerate().map(|(at, line)| {
+                let place = if at == 0 { place.as_str() } else { "" };
+                format!("  {place}{line}")
+            }));
+        }
+    }
+    match store.waiting(name) {
+        0 => {}
+        1 => lines.push("  one waits for it".to_owned()),
+        waiting => lines.push(format!("  {waiting} wait for it")),
+    }
+    if call.report.verbose {
+        lines.push(format!("  looked in {}", store.path().display()));
+    }
+    lines.join("\n")
+}
+
+/// The holder, or that there is none; what `/proc` knows of him; with `-v` the evidence.
+fn of_one(call: &LockCall, store: &Records, name: &LockName, judged: &Judged) -> Vec<String> {
     let mut lines = vec![match judged.state() {
         State::Free | State::Dead => free(store, name, judged),
         State::Live(holder) => {
@@ -81,9 +118,8 @@ fn text(call: &LockCall, store: &Records, name: &LockName, judged: &Judged) -> S
     }
     if call.report.verbose {
         lines.extend(judged.judgement.evidence.iter().map(|line| format!("  {line}")));
-        lines.push(format!("  looked in {}", store.path().display()));
     }
-    lines.join("\n")
+    lines
 }
 
 fn free(store: &Records, name: &LockName, judged: &Judged) -> String {

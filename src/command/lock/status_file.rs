@@ -36,6 +36,11 @@ impl StatusFile {
         Ok(Self(Some((file, path.to_owned()))))
     }
 
+    /// Nobody asked for one.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
     /// Writes a fact.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub(super) fn stop(call: &LockCall, args: &LockStop) -> Result<Status, Error> {
         (None, kill) => PATIENCE.saturating_add(kill.unwrap_or_default()),
     };
     let store = call.holding(&name)?;
-    let judged = store.look(&name);
+    let judged = store.look_for(&name, &Credential::Token(args.token));
     // A lock that was never held under this token is 77; one that was and is free is done.
     store.owned(&name, &judged.found, store.last_token(&name), &Credential::Token(args.token))?;
     not_our_own(&store, &name, &judged)?;

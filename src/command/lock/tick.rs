@@ -13,7 +13,7 @@ pub(super) fn tick(call: &LockCall, args: &LockTick) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let right = credential(args.token, args.owner.as_deref(), &name)?;
     let store = call.holding(&name)?;
-    let judged = store.look(&name);
+    let judged = store.look_for(&name, &right);
     store.owned(&name, &judged.found, None, &right)?;
     if judged.state() == &State::Dead {
         return Err(Error::new(

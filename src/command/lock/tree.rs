@@ -87,7 +87,7 @@ fn start<'a>(
     if let Some(pulse) = &acquired.pulse {
         pulse.inherit().map_err(failed)?;
     }
-    let exports = exports(store, name, acquired.record.token);
+    let exports = exports(store, name, &acquired.record);
     let (child, mut gate) = shim::start((report.program, SHIM), words, exports, mask).map_err(failed)?;
     let child = child.id();
     if let Some(pulse) = acquired.pulse {

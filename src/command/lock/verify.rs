@@ -16,7 +16,7 @@ pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error>
     let name = name(&args.name)?;
     let right = credential(args.token, args.owner.as_deref(), &name)?;
     let store = call.holding(&name)?;
-    let judged = store.look(&name);
+    let judged = store.look_for(&name, &right);
     if matches!(judged.found, Found::Nothing) && matches!(judged.state(), State::Live(_)) {
         return Err(not_owner(&name, "its record was removed; acquire it again before going on"));
     }

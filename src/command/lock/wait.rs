@@ -1,78 +1,96 @@
 //! Taking a lock, at once or after waiting for its holder; and `wait`, which only waits.
 
 use super::LockCall;
-use super::refuse::{self, Relation, relation};
+use super::refuse::{Refused, Relation, relation};
 use crate::cli::lock::LockWait;
-use crate::cli::shared::{Patience, Wait};
+use crate::cli::shared::{InLine, Patience, Wait};
 use crate::command::owner;
 use crate::command::records::{
-    AcquireOutcome, AcquireRequest, AcquiredLock, HolderWatch, Judged, Records, newer,
+    AcquireOutcome, AcquireRequest, AcquiredLock, HolderWatch, LockState, Records, newer,
 };
-use crate::command::tell;
 use crate::command::typed::name;
+use crate::command::{tell, tell_state};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
+use crate::model::entry::EntryMode;
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::os::host;
 use crate::os::process::{PidFd, Pin, pin};
-use crate::verdict::liveness::{State, Through};
+use crate::report::Report;
+use crate::verdict::admission::Admission;
+use crate::verdict::liveness::State;
 use crate::verdict::ownership::Credential;
 use serde_json::json;
+use std::io::IsTerminal;
 use std::os::unix::process::parent_id;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Who waits longer says so once.
+const WORTH_A_WORD: Duration = Duration::from_secs(1);
 
 /// What it came to.
 pub(in crate::command) enum TakeResult {
     Yes(Box<AcquiredLock>),
-    No(Box<Judged>, Relation),
+    No(Box<Refused>),
+    /// What the caller asked for keeps it from being taken, and nobody has to hold it for that.
+    Skip(Error),
 }
 
 /// Acquires, waiting as long as `wait` says.
 pub(in crate::command) fn take(
+    report: &Report,
     store: &Records,
     name: &LockName,
     request: &AcquireRequest<'_>,
-    wait: &Wait,
+    wait: (&Wait, InLine),
 ) -> Result<TakeResult, Error> {
-    take_for(store, name, request, wait, None)
+    take_for(report, store, name, request, wait, None)
 }
 
 /// As [`take`], for a caller: when that ends, the waiting ends too and nothing is taken, whoever is to own it.
 pub(super) fn take_for(
+    report: &Report,
     store: &Records,
     name: &LockName,
     request: &AcquireRequest<'_>,
-    wait: &Wait,
+    (wait, line): (&Wait, InLine),
     caller: Option<&Caller>,
 ) -> Result<TakeResult, Error> {
     let owner = request.owners.first().ok_or_else(|| Error::new(Kind::Bug, "nobody is to own it"))?;
-    let waiter = Waiter { store, name, owner, caller, end: end(wait.wait.or(Some(Patience::NONE))) };
+    let end = end(wait.wait.or(Some(Patience::NONE)));
+    let line = Line { counted: true, max_waiting: line.max_waiting };
+    let waiter = Waiter { report, store, name, owner, mode: request.mode, caller, line, end };
     let mut first = true;
-    let attempt = || {
+    let attempt = |in_turn: bool| {
         // Straight for it once; who waits only looks, until it can be taken.
         if !std::mem::take(&mut first) {
-            let judged = store.look(name);
-            if matches!(judged.state(), State::Live(_) | State::Unknown(_)) {
-                return Ok(WaitAttempt::Held(judged));
+            let state = store.state_of(name);
+            let newer = state.there().any(|member| matches!(member.judged.state(), State::Newer(_)));
+            match store.may_enter(name, &state, request.mode, in_turn) {
+                Admission::Enter { .. } => {}
+                _ if newer => {}
+                refused => return Ok(WaitAttempt::Held(refused, state)),
             }
         }
-        match store.acquire(name, request) {
-            Ok(AcquireOutcome::AcquiredLock(acquired)) => Ok(WaitAttempt::Done(acquired)),
-            Ok(AcquireOutcome::NotTaken(judged)) => Ok(WaitAttempt::Held(judged)),
+        match store.acquire(name, request, in_turn) {
+            Ok(AcquireOutcome::Acquired(acquired)) => Ok(WaitAttempt::Done(acquired)),
+            Ok(AcquireOutcome::NotTaken(why, state)) => Ok(WaitAttempt::Held(why, state)),
             Err(error) if error.kind() == Kind::GuardStuck => Ok(WaitAttempt::Stuck(error)),
             Err(error) => Err(error),
         }
     };
-    Ok(match waiter.wait(attempt)? {
+    match waiter.wait(attempt) {
         // Taken in the very moment in which the caller ended: nobody would know the token.
-        Ok(acquired) if wait.wait.is_some() && caller.is_some_and(Caller::has_ended) => {
+        Ok(Waited::Done(acquired)) if wait.wait.is_some() && caller.is_some_and(Caller::has_ended) => {
             store.release(name, &Credential::Token(acquired.record.token))?;
-            return Err(waiter.nobody_to_tell());
+            Err(waiter.nobody_to_tell())
         }
-        Ok(acquired) => TakeResult::Yes(acquired),
-        Err((judged, relation)) => TakeResult::No(judged, relation),
-    })
+        Ok(Waited::Done(acquired)) => Ok(TakeResult::Yes(acquired)),
+        Ok(Waited::Refused(refused)) => Ok(TakeResult::No(refused)),
+        Err(error) if error.kind() == Kind::QueueFull => Ok(TakeResult::Skip(error)),
+        Err(error) => Err(error),
+    }
 }
 
 /// The process that called this one.
@@ -108,36 +126,48 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
         return Ok(Exit::Ok.into());
     };
     let me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
-    let waiter = Waiter { store: &store, name: &name, owner: &me, caller: None, end: end(args.wait) };
-    let attempt = || {
-        let judged = store.look(&name);
-        match judged.state() {
-            State::Free | State::Dead | State::Corrupt(_) => Ok(WaitAttempt::Done(judged)),
-            State::Newer(schema) => Err(newer(&name, &store, *schema)),
-            State::Live(_) | State::Unknown(_) => Ok(WaitAttempt::Held(judged)),
+    let mode = args.entry.mode();
+    let line = Line { counted: false, max_waiting: None };
+    let waiter = Waiter {
+        report: &call.report,
+        store: &store,
+        name: &name,
+        owner: &me,
+        mode,
+        caller: None,
+        line,
+        end: end(args.wait),
+    };
+    let attempt = |_| {
+        let state = store.state_of(&name);
+        for member in &state.members {
+            if let State::Newer(schema) = member.judged.state() {
+                return Err(newer(&name, &store, *schema));
+            }
+        }
+        match store.may_enter(&name, &state, mode, false) {
+            Admission::Enter { .. } => Ok(WaitAttempt::Done(state)),
+            refused => Ok(WaitAttempt::Held(refused, state)),
         }
     };
     match waiter.wait(attempt)? {
-        Ok(judged) => {
+        Waited::Done(state) => {
+            let judged = state.leading();
             if judged.record().is_none() && matches!(judged.state(), State::Free) {
                 call.report.say(&format!("{name} was never held in {}", store.path().display()));
             }
             if call.report.json {
-                let mut object = tell::object(&store, &name, &judged);
+                let mut object = tell_state::object(&store, &name, &state);
                 object["directory"] = json!(store.path());
                 drop(call.report.object(&object));
             }
             call.report.note(&format!("{name} is free in {}", store.path().display()));
             Ok(Exit::Ok.into())
         }
-        Err((judged, relation)) => {
-            let stopped =
-                matches!(judged.state(), State::Live(holder) if tell::is_stopped(&store, &judged, *holder));
-            let error = refuse::error(&store, &name, &judged, relation, stopped);
-            call.report.error(&error, matches!(judged.state(), State::Live(_)) && !stopped);
-            for line in &judged.judgement.evidence {
-                call.report.note(line);
-            }
+        Waited::Refused(refused) => {
+            let error = refused.error(&store, &name);
+            call.report.error(&error, refused.may_be_silenced(&store));
+            refused.evidence().for_each(|line| call.report.note(line));
             Ok(Exit::from(error.kind()).into())
         }
     }
@@ -154,17 +184,34 @@ fn end(patience: Option<Patience>) -> Option<Instant> {
 /// What one attempt gave.
 enum WaitAttempt<T> {
     Done(T),
-    Held(Judged),
+    Held(Admission, LockState),
     /// The guard stays taken; that may end like any other holding.
     Stuck(Error),
 }
 
+/// How the waiting ended.
+enum Waited<T> {
+    Done(T),
+    Refused(Box<Refused>),
+}
+
+/// How somebody stands in the line.
+#[derive(Clone, Copy)]
+struct Line {
+    /// As one who will take it, and not only look.
+    counted: bool,
+    max_waiting: Option<u64>,
+}
+
 /// Who waits for what, and until when.
 struct Waiter<'a> {
+    report: &'a Report,
     store: &'a Records,
     name: &'a LockName,
     owner: &'a ProcessIdentity,
+    mode: EntryMode,
     caller: Option<&'a Caller>,
+    line: Line,
     end: Option<Instant>,
 }
 
@@ -173,14 +220,14 @@ impl Waiter<'_> {
     /// last attempt begins after that moment.
     fn wait<T>(
         &self,
-        mut attempt: impl FnMut() -> Result<WaitAttempt<T>, Error>,
-    ) -> Result<Result<T, (Box<Judged>, Relation)>, Error> {
+        mut attempt: impl FnMut(bool) -> Result<WaitAttempt<T>, Error>,
+    ) -> Result<Waited<T>, Error> {
         let mut watch: Option<HolderWatch<'_>> = None;
         let mut callers: Option<Vec<u32>> = None;
+        let mut said = Instant::now().checked_add(WORTH_A_WORD);
         loop {
-            let mut over = false;
+            let over = watch.is_some() && self.is_over();
             if let Some(watch) = &mut watch {
-                over = self.end.is_some_and(|end| Instant::now() >= end);
                 watch.prepare();
                 if self.caller.is_some_and(Caller::has_ended) {
                     return Err(self.nobody_to_tell());
@@ -189,28 +236,50 @@ impl Waiter<'_> {
                     return Err(self.nobody_to_own_it());
                 }
             }
-            let judged = match attempt()? {
-                WaitAttempt::Done(done) => return Ok(Ok(done)),
-                WaitAttempt::Held(judged) => judged,
-                WaitAttempt::Stuck(error) => {
-                    if self.is_over() {
-                        return Err(error);
-                    }
-                    continue;
-                }
+            let in_turn = watch.as_ref().is_some_and(HolderWatch::is_in_turn);
+            let (why, state) = match attempt(in_turn)? {
+                WaitAttempt::Done(done) => return Ok(Waited::Done(done)),
+                WaitAttempt::Held(why, state) => (why, state),
+                WaitAttempt::Stuck(error) if self.is_over() => return Err(error),
+                WaitAttempt::Stuck(_) => continue,
             };
-            let relation = self.relation(&judged, &mut callers)?;
-            let waits = relation == Relation::Stranger && worth_waiting(&judged);
+            let relation = self.relation(&state, &mut callers)?;
+            let refused = Refused { why, relation, mode: self.mode, state };
+            if over || !refused.is_worth_waiting() || (watch.is_none() && self.is_over()) {
+                return Ok(Waited::Refused(Box::new(refused)));
+            }
             match &mut watch {
-                _ if over || !waits => return Ok(Err((Box::new(judged), relation))),
-                Some(watch) => watch.rest(&judged, self.end),
-                None if self.is_over() => return Ok(Err((Box::new(judged), relation))),
-                None => {
-                    let caller = self.caller.and_then(|it| it.fd.as_ref());
-                    watch = Some(HolderWatch::start(self.store, self.name, self.client()?, caller));
+                Some(watch) => {
+                    if said.is_some_and(|at| Instant::now() >= at) {
+                        said = None;
+                        self.say_that_we_wait(&refused);
+                    }
+                    watch.rest(&refused.state, self.end);
                 }
+                None => watch = Some(self.start()?),
             }
         }
+    }
+
+    fn start(&self) -> Result<HolderWatch<'_>, Error> {
+        let caller = self.caller.and_then(|it| it.fd.as_ref());
+        let counted = self.line.counted.then_some(self.mode);
+        HolderWatch::start(self.store, self.name, counted, self.line.max_waiting, (self.client()?, caller))
+    }
+
+    /// Once, for a person at a terminal or with -v: what for, and for whom.
+    fn say_that_we_wait(&self, refused: &Refused) {
+        if !(self.report.verbose || std::io::stderr().is_terminal()) {
+            return;
+        }
+        let others = self.store.waiting(self.name).saturating_sub(u64::from(self.line.counted));
+        let line = match others {
+            0 => String::new(),
+            1 => "; one more waits".to_owned(),
+            others => format!("; {others} more wait"),
+        };
+        let error = refused.error(self.store, self.name);
+        self.report.say(&format!("waiting: {}{line}", error.message()));
     }
 
     fn is_over(&self) -> bool {
@@ -243,31 +312,18 @@ impl Waiter<'_> {
         )
     }
 
-    fn relation(&self, judged: &Judged, callers: &mut Option<Vec<u32>>) -> Result<Relation, Error> {
-        if let State::Live(Through::Descendant | Through::Carrier) = judged.state()
-            && self.store.carries(self.name, judged, std::process::id())
-        {
-            return Ok(Relation::Ancestor);
-        }
+    fn relation(&self, state: &LockState, callers: &mut Option<Vec<u32>>) -> Result<Relation, Error> {
+        let to = |above: &[u32]| relation(self.store, self.name, state, self.mode, self.owner, above);
         let known = callers.is_some();
         let above = match callers {
             Some(above) => above,
             None => callers.insert(owner::callers()?),
         };
-        let found = relation(self.store, judged, self.owner, above);
+        let found = to(above);
         if found == Relation::Ancestor && known {
             // A caller may have ended since, and its number be the holder's now.
-            return Ok(relation(self.store, judged, self.owner, callers.insert(owner::callers()?)));
+            return Ok(to(callers.insert(owner::callers()?)));
         }
         Ok(found)
-    }
-}
-
-/// A record that cannot be read will not get better; an owner that cannot be judged may end.
-fn worth_waiting(judged: &Judged) -> bool {
-    match judged.state() {
-        State::Live(_) => true,
-        State::Unknown(_) => judged.record().is_some(),
-        _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Changing a record that stands: release, and whatever else its owner may write.
 
-use super::acquire::newer;
-use super::{Records, event_of};
+use super::members::{ReadRecord, speaks_for};
+use super::{Records, event_of, newer};
 use crate::error::{Error, Kind};
 use crate::model::name::LockName;
 use crate::model::observation::Found;
@@ -84,7 +84,7 @@ impl Records {
     /// Somebody removed the record of this token, and a pulse stands for it still: then the guard is what can
     /// be changed. `false`: there was nothing to let go.
     fn let_go(&self, name: &LockName, token: u64) -> Result<bool, Error> {
-        let removed = self.look(name);
+        let removed = self.look_for(name, &Credential::Token(token));
         if removed.token != Some(token)
             || removed.record().is_some()
             || !matches!(removed.state(), State::Live(_))
@@ -102,7 +102,7 @@ impl Records {
         act: impl FnOnce(&Guard<'_>),
     ) -> Result<bool, Error> {
         let guard = self.guard(name)?;
-        let (found, _) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
+        let (found, _) = record_file::read_guarded(self.folder(), name.as_str(), self.kind, name.as_str());
         let last = guard.token().ok().and_then(GuardToken::number);
         let same = matches!(found, Found::Nothing) && last == Some(token);
         if same {
@@ -128,22 +128,25 @@ impl Records {
         let failed = |error: std::io::Error| self.record_error(name, &error);
         for _ in 0..ATTEMPTS {
             let guard = self.guard(name)?;
-            let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
-            self.owned(name, &found, guard.token().ok(), right)?;
+            let last = guard.token().ok();
+            let (mut all, _) = self.read_all(name, Some(last.unwrap_or(GuardToken::Garbage)), false);
+            let ReadRecord { position, found, file } = all.swap_remove(speaks_for(&all, right));
+            self.owned(name, &found, last, right)?;
             let (Found::Record(stored), Some(file)) = (found, file) else { return Ok(None) };
             if stored.record.released_at.is_some() {
                 return Ok(None);
             }
             let done = match change(&stored) {
                 RecordChange::Keep => true,
-                RecordChange::Write(bytes) => {
-                    record_file::replace(self.folder(), name.as_str(), &file, &bytes).map_err(failed)?
-                }
+                RecordChange::Write(bytes) => self
+                    .at(name, position, false, |dir, stem| record_file::replace(dir, stem, &file, &bytes))
+                    .map_err(failed)?,
                 RecordChange::Remove => {
                     // The record takes its token along, and without one the pulse of the guard's token counts:
                     // one above, a pulse that is still open somewhere stands for nobody.
                     raise(&guard, stored.record.token);
-                    record_file::remove(self.folder(), name.as_str(), &file).map_err(failed)?
+                    self.at(name, position, false, |dir, stem| record_file::remove(dir, stem, &file))
+                        .map_err(failed)?
                 }
             };
             if done {

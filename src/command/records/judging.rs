@@ -6,17 +6,14 @@ use crate::model::host::{HostIdentity, INITIAL_PID_NS};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::observation::{Found, Here, OwnerFacts, PulseFacts};
-use crate::model::record::{BadRecord, PulseFile, Record, VIA_RUN};
+use crate::model::record::{PulseFile, Record, VIA_RUN};
 use crate::model::token::GuardToken;
 use crate::os::fdinfo::LockHolders;
 use crate::os::process::{self, Pin};
 use crate::os::pulse::{self, PulseAnswer};
-use crate::os::{clock, guard, host, observe, record_file};
+use crate::os::{clock, guard, host, observe};
 use crate::verdict::liveness::{Judgement, Scope, State, judge, scope};
-use std::time::Duration;
-
-/// How long an acquire may be between taking a dead record away and placing its own.
-const BETWEEN: Duration = Duration::from_millis(1);
+use crate::verdict::ownership::Credential;
 
 /// A record with its verdict.
 #[derive(Debug)]
@@ -56,22 +53,6 @@ impl Records {
             sees_everybody: foreign && host::sees_everybody(),
             pidfs: fixed.me.as_ref().is_ok_and(|me| me.pidfs_ino.is_some()),
         }
-    }
-
-    /// What stands under a name, judged, without a lock and without writing.
-    pub(crate) fn look(&self, name: &LockName) -> Judged {
-        let read = || record_file::read(self.folder(), name.as_str(), self.kind);
-        let mut found = read();
-        let mut guard = None;
-        if matches!(found, Found::Nothing | Found::Bad(BadRecord::Corrupt(_))) {
-            guard = guard::peek(self.folder(), name.as_str());
-        }
-        // Without a guard nobody is in the middle of an acquire.
-        if matches!(found, Found::Nothing) && guard.is_some() {
-            std::thread::sleep(BETWEEN);
-            found = read();
-        }
-        self.judge(name, found, guard)
     }
 
     /// Judges what was read just before; `guard` is what the guard says, where there is one.
@@ -187,7 +168,7 @@ impl Records {
 
     /// Does anybody carry the pulse of a token, whatever the owners do?
     pub(crate) fn pulse(&self, name: &LockName, token: u64) -> PulseFacts {
-        let found = record_file::read(self.folder(), name.as_str(), self.kind);
+        let found = self.look_for(name, &Credential::Token(token)).found;
         let here = self.here(found.stored().map(|stored| &stored.record));
         match found.stored() {
             Some(stored) if stored.record.token == token => self.ask_pulse(name, &found, &here, Some(token)),
@@ -197,7 +178,7 @@ impl Records {
 
     /// Processes that are seen to carry the pulse of a token.
     pub(crate) fn carriers_of(&self, name: &LockName, token: u64) -> LockHolders {
-        let judged = self.look(name);
+        let judged = self.look_for(name, &Credential::Token(token));
         if judged.token == Some(token) {
             return self.carriers(name, &judged);
         }

@@ -4,17 +4,21 @@
 
 mod acquire;
 mod change;
+mod enter;
 mod hold;
 mod judging;
+mod members;
+mod request;
 mod set_aside;
 mod watch;
 
-pub(crate) use acquire::{
-    AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, ON_BEHALF, PulsePolicy, newer,
-};
 pub(crate) use change::{RecordChange, Released, not_owner};
 pub(crate) use hold::RunEnd;
 pub(crate) use judging::Judged;
+pub(crate) use members::{LockState, Member};
+pub(crate) use request::{
+    AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, ON_BEHALF, PulsePolicy,
+};
 pub(crate) use watch::HolderWatch;
 
 use crate::env;
@@ -23,7 +27,7 @@ use crate::model::event::Event;
 use crate::model::host::{HostIdentity, INITIAL_PID_NS};
 use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
-use crate::model::record::Record;
+use crate::model::record::{MEMBER_SCHEMA, Record};
 use crate::os::dir::Dir;
 use crate::os::guard::{Guard, Taking};
 use crate::os::state_dir::{self, StateDir};
@@ -255,4 +259,16 @@ fn stuck(name: &LockName, pids: &[u32]) -> Error {
     };
     Error::new(Kind::GuardStuck, format!("{name}: {who}, for more than {}s", PATIENCE.as_secs()))
         .hint("if it is stopped, let it go on: kill -CONT PID")
+}
+
+/// A record that a newer version wrote.
+pub(crate) fn newer(name: &LockName, store: &Records, schema: u64) -> Error {
+    Error::new(
+        Kind::NewerRecord,
+        format!(
+            "{name}: {}/{name}.json has schema {schema}, and this version knows {MEMBER_SCHEMA}",
+            store.path().display()
+        ),
+    )
+    .hint("use the newer version; nothing was touched")
 }

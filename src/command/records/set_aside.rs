@@ -2,6 +2,7 @@
 //! under another name.
 
 use super::Records;
+use super::members::FIRST;
 use crate::error::{Error, Kind};
 use crate::model::event::Event;
 use crate::model::name::LockName;
@@ -18,10 +19,10 @@ impl Records {
     pub(crate) fn set_corrupt_aside(&self, name: &LockName) -> Result<String, Error> {
         let guard = self.guard(name)?;
         let last = guard.token().unwrap_or(GuardToken::Garbage);
-        let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind);
+        let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind, name.as_str());
         let judged = self.judge(name, found, Some(last));
         if let State::Corrupt(why) = judged.state()
-            && let Some(line) = self.set_aside(name, why, file.as_ref())?
+            && let Some(line) = self.set_aside(name, FIRST, why, file.as_ref())?
         {
             return Ok(line);
         }
@@ -32,16 +33,18 @@ impl Records {
     pub(super) fn set_aside(
         &self,
         name: &LockName,
+        position: u32,
         why: &str,
         file: Option<&File>,
     ) -> Result<Option<String>, Error> {
         let Some(file) = file else { return Ok(None) };
-        let aside = record_file::set_aside(self.folder(), name.as_str(), file)
+        let aside = self
+            .at(name, position, false, |dir, stem| record_file::set_aside(dir, stem, file))
             .map_err(|error| self.record_error(name, &error))?;
         let Some(aside) = aside else { return Ok(None) };
         let line = format!(
             "{name}: its record was corrupt ({why}) and is kept as {}/{aside}",
-            self.path().display()
+            self.folder_of(name, position).display()
         );
         let event = Event::new("set-aside", clock::wall().rfc3339(), name.as_str());
         self.log(name, &[Event { detail: Some(line.clone()), ..event }]);

@@ -4,18 +4,23 @@
 //! Only the first in the line watches. The others sleep until the line moves, and
 //! look now and then all the same: a first one that is stopped delays them and blocks nobody.
 
+use super::members::LockState;
 use super::{Judged, Records};
+use crate::error::{Error, Kind};
+use crate::model::entry::EntryMode;
 use crate::model::name::LockName;
 use crate::model::observation::Found;
 use crate::model::record::Record;
-use crate::os::clock;
 use crate::os::helper_thread::Wakeup;
 use crate::os::inotify::Inotify;
 use crate::os::process::{self, PidFd, Pin, wait_any};
 use crate::os::pulse::Watched;
-use crate::os::waiting_line::Turn;
+use crate::os::waiting_line::{CountedWaiter, Turn};
+use crate::os::{clock, record_file, waiting_line};
 use crate::verdict::liveness::{Scope, State, Through, scope};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often the record is looked at where something that would wake us is missing.
@@ -24,6 +29,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// About how often it is looked at where nothing is: behind the first, and for what no event tells
 /// (a mark set on the directory, a namespace that went away).
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How many pulses are waited for at a time.
+const MOST_PULSES: usize = 8;
 
 /// One who waits.
 #[derive(Debug)]
@@ -37,9 +45,17 @@ pub(crate) struct HolderWatch<'a> {
     rung: bool,
     /// `None`: there is no line, so we watch for ourselves.
     place: Option<Turn>,
+    /// Counted in the line; `None` for who only watches.
+    counted: Option<CountedWaiter>,
+    /// Who wants the name alone came before us: we stand behind them, and outside the line until they are gone.
+    behind: bool,
+    /// Becomes true when they are.
+    gone: Option<Arc<AtomicBool>>,
     inotify: Option<Inotify>,
     inotify_tried: bool,
-    pulse: Option<Watched>,
+    /// The directory of the other members is watched too.
+    members_watched: bool,
+    pulses: Vec<Watched>,
     /// Whom we wait for, where that is not this process.
     client: Option<PidFd>,
     /// Who started us, where we wait for that one: its end wakes us.
@@ -49,29 +65,74 @@ pub(crate) struct HolderWatch<'a> {
 }
 
 impl<'a> HolderWatch<'a> {
-    /// Joins the line. The ends of `client` and `caller` end the waiting.
+    /// Joins the line. The ends of `client` and `caller` end the waiting. `mode`: what is waited for, where that is to be
+    /// counted; it is not for who only watches.
+    ///
+    /// # Errors
+    /// QUEUE FULL: as many as `max_waiting` wait already.
     pub(crate) fn start(
         store: &'a Records,
         name: &'a LockName,
-        client: Option<PidFd>,
-        caller: Option<&'a PidFd>,
-    ) -> Self {
-        let bell = Wakeup::new().ok();
-        let place = bell.as_ref().and_then(|bell| Turn::join(store.folder(), name.as_str(), bell).ok());
-        Self {
+        mode: Option<EntryMode>,
+        max_waiting: Option<u64>,
+        (client, caller): (Option<PidFd>, Option<&'a PidFd>),
+    ) -> Result<Self, Error> {
+        let (behind, counted) = match mode {
+            None => (false, None),
+            Some(mode) => {
+                // Where it is counted, counting and joining are one step.
+                let _guard = max_waiting.and_then(|_| store.guard(name).ok());
+                let waiting = max_waiting.map(|_| store.waiting(name));
+                if waiting.zip(max_waiting).is_some_and(|(waiting, most)| waiting >= most) {
+                    return Err(queue_full(name, waiting.unwrap_or(0)));
+                }
+                let alone = mode == EntryMode::Exclusive;
+                let behind = !alone && waiting_line::exclusive_waits(store.folder(), name.as_str());
+                (behind, CountedWaiter::join(store.folder(), name.as_str(), alone).ok())
+            }
+        };
+        let mut watch = Self {
             store,
             name,
             record: format!("{name}.json"),
-            bell,
+            bell: Wakeup::new().ok(),
             rung: false,
-            place,
+            place: None,
+            counted,
+            behind,
+            gone: None,
             inotify: None,
             inotify_tried: false,
-            pulse: None,
+            members_watched: false,
+            pulses: Vec::new(),
             client,
             caller,
             ended_after_look: None,
+        };
+        watch.join_line();
+        Ok(watch)
+    }
+
+    /// Did we come before everybody who wants the name alone?
+    pub(crate) fn is_in_turn(&self) -> bool {
+        self.counted.is_some() && !self.behind
+    }
+
+    fn join_line(&mut self) {
+        let Some(bell) = self.bell.as_ref().filter(|_| self.place.is_none()) else { return };
+        if self.behind {
+            if self.gone.as_ref().is_none_or(|gone| gone.load(Ordering::Acquire)) {
+                self.behind = waiting_line::exclusive_waits(self.store.folder(), self.name.as_str());
+            }
+            if self.behind {
+                if self.gone.as_ref().is_none_or(|gone| gone.load(Ordering::Acquire)) {
+                    let folder = self.store.folder();
+                    self.gone = waiting_line::when_no_exclusive_waits(folder, self.name.as_str(), bell).ok();
+                }
+                return;
+            }
         }
+        self.place = Turn::join(self.store.folder(), self.name.as_str(), bell).ok();
     }
 
     /// To be called before every look: what happens from now on ends the next [`HolderWatch::rest`].
@@ -81,15 +142,30 @@ impl<'a> HolderWatch<'a> {
         {
             bell.silence();
         }
-        if self.pulse.as_ref().is_some_and(|pulse| !pulse.waits() && !pulse.failed()) {
-            self.pulse = None;
-        }
+        self.join_line();
+        self.pulses.retain(|pulse| pulse.waits() || pulse.failed());
         if let Some(inotify) = &self.inotify {
-            inotify.drain(&self.record);
+            inotify.drain(|file| self.is_ours(file));
         } else if self.is_first() && !self.inotify_tried {
             self.inotify_tried = true;
             self.inotify = Inotify::watch(self.store.folder()).ok();
         }
+        self.watch_members();
+    }
+
+    /// The other members have a directory of their own, which may come later than we do.
+    fn watch_members(&mut self) {
+        if let (Some(inotify), false) = (&self.inotify, self.members_watched)
+            && let Ok(Some(dir)) = record_file::members(self.store.folder(), self.name.as_str(), false)
+        {
+            self.members_watched = inotify.also(&dir).is_ok();
+        }
+    }
+
+    /// The record of this name, or a member's, which has a number for a name.
+    fn is_ours(&self, file: &[u8]) -> bool {
+        let numbered = || file.strip_suffix(b".json").is_some_and(|stem| stem.iter().all(u8::is_ascii_digit));
+        file == self.record.as_bytes() || (self.members_watched && numbered())
     }
 
     /// Has the process ended for which we wait?
@@ -97,9 +173,9 @@ impl<'a> HolderWatch<'a> {
         self.client.as_ref().is_some_and(|client| client.ended().unwrap_or(false))
     }
 
-    /// Sleeps until another look is worth it, at most until `end`. `judged` is what the last look gave.
-    pub(crate) fn rest(&mut self, judged: &Judged, end: Option<Instant>) {
-        let (pins, pause) = if self.is_first() { self.watch(judged) } else { (Vec::new(), jittered(LOOK)) };
+    /// Sleeps until another look is worth it, at most until `end`. `state` is what the last look gave.
+    pub(crate) fn rest(&mut self, state: &LockState, end: Option<Instant>) {
+        let (pins, pause) = if self.is_first() { self.watch(state) } else { (Vec::new(), jittered(LOOK)) };
         let look = Instant::now() + pause;
         let wake = end.map_or(look, |end| end.min(look));
         loop {
@@ -111,40 +187,49 @@ impl<'a> HolderWatch<'a> {
     }
 
     fn is_first(&self) -> bool {
-        self.place.as_ref().is_none_or(Turn::is_first)
+        !self.behind && self.place.as_ref().is_none_or(Turn::is_first)
     }
 
-    /// Watches for the end of whoever holds it, and says for how long that can be relied on.
-    fn watch(&mut self, judged: &Judged) -> (Vec<PidFd>, Duration) {
+    /// Watches for the end of everybody who holds it, and says for how long that can be relied on.
+    fn watch(&mut self, state: &LockState) -> (Vec<PidFd>, Duration) {
         let mut pins = Vec::new();
         // inotify tells nothing of what other machines do.
         let mut complete = self.bell.is_some() && self.inotify.is_some() && !self.store.state.network;
-        match (judged.state(), judged.record()) {
-            (State::Live(Through::Owner(_)), Some(record)) => {
-                for pin in self.store.pins(record) {
-                    match pin {
-                        Pin::Running(pin) => pins.push(pin),
-                        Pin::Ended => {}
-                        Pin::Unknown(_) => complete = false,
+        if state.members.len() > 1 && !self.members_watched {
+            // Its members came after we were ready: once more, with them.
+            return (pins, if self.inotify.is_some() { Duration::ZERO } else { POLL });
+        }
+        for member in state.there() {
+            let judged = &member.judged;
+            match (judged.state(), judged.record()) {
+                (State::Live(Through::Owner(_)), Some(record)) => {
+                    let before = pins.len();
+                    for pin in self.store.pins(record) {
+                        match pin {
+                            Pin::Running(pin) => pins.push(pin),
+                            Pin::Ended => {}
+                            Pin::Unknown(_) => complete = false,
+                        }
+                    }
+                    if pins.len() == before {
+                        return self.none_to_watch(record.token);
                     }
                 }
-                if pins.is_empty() {
-                    return self.none_to_watch(record.token);
+                (State::Live(_), _) if self.store.asks_at_its_name(self.name, judged) => {
+                    complete &= judged.token.is_some_and(|token| self.watch_pulse(token));
                 }
-            }
-            (State::Live(_), _) if self.store.asks_at_its_name(self.name, judged) => {
-                complete &= judged.token.is_some_and(|token| self.watch_pulse(token));
-            }
-            // The pulse file was removed: there is no byte to wait for, but there are processes.
-            (State::Live(_), Some(record)) => {
-                pins = self.store.carrier_pins(self.name, judged);
-                if pins.is_empty() {
-                    return self.none_to_watch(record.token);
+                // The pulse file was removed: there is no byte to wait for, but there are processes.
+                (State::Live(_), Some(record)) => {
+                    let carriers = self.store.carrier_pins(self.name, judged);
+                    if carriers.is_empty() {
+                        return self.none_to_watch(record.token);
+                    }
+                    pins.extend(carriers);
                 }
+                // Corrupt, with a pulse on some byte: a lock on all of them would be in the way of the next owner.
+                (State::Live(_), None) => complete = false,
+                _ => {}
             }
-            // Corrupt, with a pulse on some byte: a lock on all of them would be in the way of the next owner.
-            (State::Live(_), None) => complete = false,
-            _ => {}
         }
         (pins, if complete { jittered(LOOK) } else { POLL })
     }
@@ -157,10 +242,14 @@ impl<'a> HolderWatch<'a> {
 
     fn watch_pulse(&mut self, token: u64) -> bool {
         let Some(bell) = &self.bell else { return false };
-        if self.pulse.as_ref().is_none_or(|pulse| pulse.token != token) {
-            self.pulse = Watched::start(self.store.folder(), self.name.as_str(), token, bell).ok();
+        if !self.pulses.iter().any(|pulse| pulse.token == token) {
+            // Each is a thread that waits; beyond so many we look instead.
+            if self.pulses.len() >= MOST_PULSES {
+                return false;
+            }
+            self.pulses.extend(Watched::start(self.store.folder(), self.name.as_str(), token, bell));
         }
-        self.pulse.as_ref().is_some_and(|pulse| !pulse.failed())
+        self.pulses.iter().any(|pulse| pulse.token == token && !pulse.failed())
     }
 
     /// `true`: woken by something that does not concern us.
@@ -173,7 +262,7 @@ impl<'a> HolderWatch<'a> {
         fds.extend(self.inotify.as_ref().and_then(Inotify::fd));
         match wait_any(&fds, Some(left)) {
             Ok(ready) if ready == [ours] => {
-                self.inotify.as_ref().is_none_or(|inotify| !inotify.drain(&self.record))
+                self.inotify.as_ref().is_none_or(|inotify| !inotify.drain(|file| self.is_ours(file)))
             }
             Ok(ready) => {
                 self.rung = !ready.is_empty();
@@ -210,6 +299,12 @@ impl Records {
             Scope::Restarted(_) | Scope::Private | Scope::Unclear(_) => Vec::new(),
         }
     }
+}
+
+/// Nobody waits beyond that, who asked for it.
+fn queue_full(name: &LockName, waiting: u64) -> Error {
+    let who = if waiting == 1 { "one waits".to_owned() } else { format!("{waiting} wait") };
+    Error::new(Kind::QueueFull, format!("{name}: {who} for it already, and --max-waiting allows no more"))
 }
 
 /// Up to a half more, so that many who came together do not look together.

@@ -12,6 +12,7 @@ use crate::command::records::{AcquireRequest, PulsePolicy};
 use crate::command::typed::{NOT_ACQUIRED, busy_code};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
+use crate::model::entry::EntryMode;
 use crate::model::record::VIA_HOLD;
 use crate::model::via::ViaHolder;
 use crate::os::mask::SignalMask;
@@ -25,7 +26,10 @@ use serde_json::{Map, json};
 use std::os::fd::AsFd;
 
 pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
-    let LockHold { wait, busy, note, name } = args;
+    let LockHold { line, wait, busy, note, name } = args;
+    if line.max_waiting.is_some() {
+        return Err(super::not_across("--max-waiting").hint("leave it out"));
+    }
     let name = crate::command::typed::name(&name)?;
     let busy = busy_code(busy.busy_code, Some(NOT_ACQUIRED))?;
     let records = call.records()?;
@@ -47,12 +51,22 @@ pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
         uid: me.uid,
         note: note.clone(),
     };
-    let request = AcquireRequest { owners: vec![me], note, attrs, pulse: PulsePolicy::Nobody };
-    let acquired = match take(&records, &name, &request, &wait)? {
+    let request = AcquireRequest {
+        mode: EntryMode::Exclusive,
+        owners: vec![me],
+        note,
+        attrs,
+        pulse: PulsePolicy::Nobody,
+    };
+    let acquired = match take(&call.report, &records, &name, &request, (&wait, line))? {
         TakeResult::Yes(acquired) => acquired,
-        TakeResult::No(judged, relation) => {
+        TakeResult::No(refused) => {
             let none = StatusFile::open(None)?;
-            return Ok(refusal::by_this_machine(call, &records, &name, &judged, relation, busy, &none));
+            return Ok(refusal::by_this_machine(call, &records, &name, &refused, busy, &none));
+        }
+        TakeResult::Skip(error) => {
+            call.report.error(&error, true);
+            return Ok(busy);
         }
     };
     ended.extend(

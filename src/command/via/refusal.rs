@@ -1,9 +1,9 @@
 //! Turned away by a run of this machine, without a word to the database.
 
 use super::{ViaCall, shelf};
-use crate::command::lock::refuse::{Relation, error};
+use crate::command::lock::refuse::{Refused, Relation};
 use crate::command::lock::status_file::StatusFile;
-use crate::command::records::{Judged, Records};
+use crate::command::records::Records;
 use crate::command::tell;
 use crate::command::turned_away::count;
 use crate::error::{Error, Kind};
@@ -17,14 +17,14 @@ pub(super) fn by_this_machine(
     call: &ViaCall,
     records: &Records,
     name: &LockName,
-    judged: &Judged,
-    relation: Relation,
+    refused: &Refused,
     busy: Status,
     status_file: &StatusFile,
 ) -> Status {
+    let judged = refused.judged();
     let live = matches!(judged.state(), State::Live(_));
     let token = judged.record().and_then(|record| record.attrs.get(shelf::TOKEN)?.as_u64());
-    let refusal = match (judged.record().filter(|_| live), relation) {
+    let refusal = match (judged.record().filter(|_| live), refused.relation) {
         (Some(record), Relation::Stranger) => {
             let owner = record.owners.first().map_or_else(|| "a run".to_owned(), tell::process);
             let state = match token {
@@ -33,7 +33,7 @@ pub(super) fn by_this_machine(
             };
             Error::new(Kind::Held, format!("{name} {state}"))
         }
-        _ => error(records, name, judged, relation, false),
+        _ => refused.error(records, name),
     };
     let exit = Exit::from(refusal.kind());
     call.report.error(&refusal, exit == Exit::Skip);

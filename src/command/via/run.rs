@@ -18,6 +18,7 @@ use crate::command::records::{AcquireRequest, PulsePolicy};
 use crate::command::typed::busy_code;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
+use crate::model::entry::EntryMode;
 use crate::model::record::{SUPERVISOR, VIA_RUN};
 use crate::model::via::ViaHolder;
 use crate::os::mask::Blocked;
@@ -33,6 +34,8 @@ use std::time::Duration;
 pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<Status, Error> {
     // Every option by name: one that is new must be built or refused here before this compiles.
     let LockRun {
+        entry,
+        line,
         wait,
         busy,
         limits: TreeLimits { tree: _, max_run, kill_after },
@@ -58,6 +61,14 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     }
     let name = crate::command::typed::name(&name)?;
     let busy = busy_code(busy.busy_code, None)?;
+    if entry.mode() != EntryMode::Exclusive {
+        return Err(
+            super::not_across("--slots and --shared").hint("leave them out: one run at a time holds it")
+        );
+    }
+    if line.max_waiting.is_some() {
+        return Err(super::not_across("--max-waiting").hint("leave it out"));
+    }
     exec::check(&command, "orion-lock --via WHERE run NAME CMD [ARG...]")?;
     let times = times(&via)?;
     let status_file = StatusFile::open(status_file.as_deref())?;
@@ -83,19 +94,16 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
         uid: me.uid,
         note: note.clone(),
     };
-    let request = AcquireRequest { owners: vec![me], note, attrs, pulse: PulsePolicy::Us };
-    let acquired = match take(&records, &name, &request, &wait)? {
+    let request =
+        AcquireRequest { mode: EntryMode::Exclusive, owners: vec![me], note, attrs, pulse: PulsePolicy::Us };
+    let acquired = match take(&call.report, &records, &name, &request, (&wait, line))? {
         TakeResult::Yes(acquired) => acquired,
-        TakeResult::No(judged, relation) => {
-            return Ok(refusal::by_this_machine(
-                call,
-                &records,
-                &name,
-                &judged,
-                relation,
-                busy,
-                &status_file,
-            ));
+        TakeResult::No(refused) => {
+            return Ok(refusal::by_this_machine(call, &records, &name, &refused, busy, &status_file));
+        }
+        TakeResult::Skip(error) => {
+            call.report.error(&error, true);
+            return Ok(busy);
         }
     };
     for line in &acquired.said {

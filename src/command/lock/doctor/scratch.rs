@@ -228,7 +228,8 @@ impl Scratch {
         let watch = Inotify::watch(&self.dir).map_err(|error| io(&error, limit))?;
         let seen = self.open("before").and_then(|_| self.dir.rename("before", "after")).and_then(|()| {
             let fds: Vec<_> = watch.fd().into_iter().collect();
-            Ok(!wait_any(&fds, Some(Duration::from_secs(5)))?.is_empty() && watch.drain("after"))
+            Ok(!wait_any(&fds, Some(Duration::from_secs(5)))?.is_empty()
+                && watch.drain(|file| file == b"after"))
         });
         match seen {
             Ok(true) => Ok("a change is seen when it happens".into()),
