@@ -18,7 +18,7 @@ _orion_lease() {
         fi
         case $at:$word in
             :path | :run | :probe | :tick | :takeover) at=$word ;;
-            run:-w | run:--wait | run:--max-waiting | run:-E | run:--busy-code | run:--surface | run:--takeover | run:--kill-after | run:--stuck-after | run:--build-file | run:--revision | probe:--stuck-after | takeover:-w | takeover:--wait | takeover:--kill-after | takeover:--stuck-after)
+            run:-w | run:--wait | run:-E | run:--busy-code | run:--surface | run:--takeover | run:--kill-after | run:--stuck-after | run:--build-file | run:--revision | probe:--stuck-after | takeover:-w | takeover:--wait | takeover:--kill-after | takeover:--stuck-after)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 ;;
@@ -32,7 +32,7 @@ _orion_lease() {
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 return
                 ;;
-            run:-w | run:--wait | run:--max-waiting | run:-E | run:--busy-code | run:--surface | run:--kill-after | run:--stuck-after | run:--revision | probe:--stuck-after | takeover:-w | takeover:--wait | takeover:--kill-after | takeover:--stuck-after)
+            run:-w | run:--wait | run:-E | run:--busy-code | run:--surface | run:--kill-after | run:--stuck-after | run:--revision | probe:--stuck-after | takeover:-w | takeover:--wait | takeover:--kill-after | takeover:--stuck-after)
                 :
                 return
                 ;;
@@ -45,7 +45,7 @@ _orion_lease() {
     case $at:$place in
         '':*) options='--json --utc -q --quiet -v --verbose -h --help -V --version' ;;
         path:*) options='--json --utc -q --quiet -v --verbose -h --help' ;;
-        run:0) options='-n --nonblock -w --wait --max-waiting -E --busy-code --surface --takeover --kill-after --stuck-after --build-file --revision --exec --json --utc -q --quiet -v --verbose -h --help' ;;
+        run:0) options='-n --nonblock -w --wait -E --busy-code --surface --takeover --kill-after --stuck-after --build-file --revision --exec --json --utc -q --quiet -v --verbose -h --help' ;;
         probe:*) options='--up --stuck-after --json --utc -q --quiet -v --verbose -h --help' ;;
         tick:*) options='--json --utc -q --quiet -v --verbose -h --help' ;;
         takeover:*) options='-w --wait --kill-after --stuck-after --dry-run --json --utc -q --quiet -v --verbose -h --help' ;;

@@ -25,7 +25,7 @@ function __orion_lease_at
         switch "$sub:$word"
             case none:path none:run none:probe none:tick none:takeover
                 set sub $word
-            case 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:-E' 'run:--busy-code' 'run:--surface' 'run:--takeover' 'run:--kill-after' 'run:--stuck-after' 'run:--build-file' 'run:--revision' 'probe:--stuck-after' 'takeover:-w' 'takeover:--wait' 'takeover:--kill-after' 'takeover:--stuck-after'
+            case 'run:-w' 'run:--wait' 'run:-E' 'run:--busy-code' 'run:--surface' 'run:--takeover' 'run:--kill-after' 'run:--stuck-after' 'run:--build-file' 'run:--revision' 'probe:--stuck-after' 'takeover:-w' 'takeover:--wait' 'takeover:--kill-after' 'takeover:--stuck-after'
                 set skip 1
             case '*:-*'
             case '*'
@@ -63,7 +63,6 @@ complete -c orion-lease -n '__orion_lease_at none' -s V -l version -d 'Print ver
 complete -c orion-lease -n '__orion_lease_at path 0' -a '(__fish_complete_path)'
 complete -c orion-lease -n '__orion_lease_at run' -s n -l nonblock -d 'Do not wait (the default; accepted for flock lines)'
 complete -c orion-lease -n '__orion_lease_at run' -s w -l wait -x -d 'Wait that long for it: 90s, 10m, 0, or forever'
-complete -c orion-lease -n '__orion_lease_at run' -l max-waiting -x -d 'With -w: exit at once if N wait for it already'
 complete -c orion-lease -n '__orion_lease_at run' -s E -l busy-code -x -d 'Exit with N instead of 75 for a skip (0: a skip is a success)'
 complete -c orion-lease -n '__orion_lease_at run' -l surface -x -d 'Where this process comes from, shown to others: chat, wake, api'
 complete -c orion-lease -n '__orion_lease_at run' -l takeover -x -a 'stuck newer' -d 'End the holder if it is stuck, or runs an older build; may be given twice'
