@@ -208,12 +208,12 @@ fn g33_killed_at_every_request_of_a_claim_by_comments_on_github() {
 
 #[test]
 fn killed_at_every_request_of_a_claim_on_gitlab() {
-    killed_claims(Dialect::GitLab, 0);
+    killed_claims(Dialect::GitLab, None, 0);
 }
 
 #[test]
 fn killed_at_every_request_of_a_claim_on_gitea() {
-    killed_claims(Dialect::Gitea, 0);
+    killed_claims(Dialect::Gitea, None, 0);
 }
 
 fn killed_hand_overs(dialect: Dialect) {
