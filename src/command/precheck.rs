@@ -5,7 +5,7 @@ use super::elsewhere::{become_helper, is_meant};
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::reap;
-use super::records::{LockState, Records, Where};
+use super::records::{NameState, Records, Where};
 use super::{tell_state, turned_away, typed};
 use crate::cli::precheck::Precheck;
 use crate::cli::{self, ParseEnd};
@@ -235,7 +235,7 @@ fn check_one(
     args: &Precheck,
     store: &Records,
     name: &LockName,
-    state: &LockState,
+    state: &NameState,
     answer: &mut PrecheckAnswer,
 ) {
     let mode = args.entry.mode();
@@ -277,7 +277,7 @@ fn skip(
     args: &Precheck,
     store: &Records,
     name: &LockName,
-    state: &LockState,
+    state: &NameState,
     error: &Error,
 ) {
     let line = error.message();

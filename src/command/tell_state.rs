@@ -1,6 +1,6 @@
 //! What people are told about a name with all its members.
 
-use super::records::{Judged, LockState, Member, Records};
+use super::records::{Judged, LockMember, NameState, Records};
 use super::tell;
 use crate::error::{Error, Kind};
 use crate::exit::Exit;
@@ -20,7 +20,7 @@ const NAMED: usize = 5;
 pub(crate) fn refusal(
     store: &Records,
     name: &LockName,
-    state: &LockState,
+    state: &NameState,
     why: Admission,
     mode: EntryMode,
 ) -> Error {
@@ -35,7 +35,7 @@ pub(crate) fn refusal(
             tell::refusal(store, name, unknown.map_or_else(|| state.leading(), |member| &member.judged))
         }
         Admission::Held | Admission::Enter { .. } => {
-            let there: Vec<&Member> = state.there().collect();
+            let there: Vec<&LockMember> = state.there().collect();
             match there.as_slice() {
                 [] | [_] if !matches!(mode, EntryMode::Slots(_)) || is_alone(state) => {
                     tell::refusal(store, name, state.leading())
@@ -46,12 +46,12 @@ pub(crate) fn refusal(
     }
 }
 
-fn is_alone(state: &LockState) -> bool {
+fn is_alone(state: &NameState) -> bool {
     state.leading().record().is_none_or(|record| !record.is_member())
 }
 
 /// `agents: 3 of 3 slots are held: pid 812 (claude) 2h, pid 913 (claude) 14m`
-fn held(store: &Records, name: &LockName, there: &[&Member], mode: EntryMode) -> String {
+fn held(store: &Records, name: &LockName, there: &[&LockMember], mode: EntryMode) -> String {
     let who = tell::some(there, NAMED, |member| short(store, name, &member.judged));
     match mode {
         EntryMode::Slots(1) => format!("{name}: its one slot is held: {who}"),
@@ -89,28 +89,28 @@ fn short(store: &Records, name: &LockName, judged: &Judged) -> String {
 }
 
 /// Is anybody who holds it stopped? Said also under `-q`.
-pub(crate) fn is_any_stopped(store: &Records, state: &LockState) -> bool {
+pub(crate) fn is_any_stopped(store: &Records, state: &NameState) -> bool {
     state.there().any(|member| {
         matches!(member.judged.state(), State::Live(holder) if tell::is_stopped(store, &member.judged, *holder))
     })
 }
 
 /// `held 2 of 3`: members that are there, of the slots that the latest of them asked for.
-pub(crate) fn occupancy(state: &LockState) -> String {
-    let there: Vec<&Member> = state.there().collect();
+pub(crate) fn occupancy(state: &NameState) -> String {
+    let there: Vec<&LockMember> = state.there().collect();
     let slots = there.iter().filter_map(|member| member.judged.record()?.slots()).max();
     slots.map_or_else(|| there.len().to_string(), |slots| format!("{} of {slots}", there.len()))
 }
 
 /// 0 free, 75 held, 76 if one of them is stuck, 69 unknown, 65 newer.
-pub(crate) fn exit_of(state: &LockState) -> Exit {
+pub(crate) fn exit_of(state: &NameState) -> Exit {
     let all: Vec<Exit> = state.members.iter().map(|member| tell::exit_of(&member.judged)).collect();
     let worst = [Exit::DataErr, Exit::Stuck, Exit::Skip, Exit::Unavailable];
     worst.into_iter().find(|exit| all.contains(exit)).unwrap_or(Exit::Ok)
 }
 
 /// A name as a JSON object (without `schema`): with several members, each of them too.
-pub(crate) fn object(store: &Records, name: &LockName, state: &LockState) -> Value {
+pub(crate) fn object(store: &Records, name: &LockName, state: &NameState) -> Value {
     let mut object = tell::object(store, name, state.leading());
     if !state.is_plain() {
         let members = state.there().map(|member| member_object(store, name, member));
@@ -120,7 +120,7 @@ pub(crate) fn object(store: &Records, name: &LockName, state: &LockState) -> Val
     object
 }
 
-fn member_object(store: &Records, name: &LockName, member: &Member) -> Value {
+fn member_object(store: &Records, name: &LockName, member: &LockMember) -> Value {
     let mut object = tell::object(store, name, &member.judged);
     if let Some(record) = member.judged.record() {
         object["slot"] = json!(record.slot());

@@ -3,7 +3,7 @@
 use super::LockCall;
 use super::whose::places;
 use crate::cli::shared::Whose;
-use crate::command::records::{Judged, LockState, Records, Where};
+use crate::command::records::{Judged, NameState, Records, Where};
 use crate::command::{tell, tell_state};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -55,7 +55,7 @@ fn owner_of(place: &Where) -> String {
     place.user.clone().unwrap_or_default()
 }
 
-fn row(name: &LockName, all: &LockState, skips: u64, user: Option<String>) -> [String; 6] {
+fn row(name: &LockName, all: &NameState, skips: u64, user: Option<String>) -> [String; 6] {
     let judged = all.leading();
     let state = match tell_state::exit_of(all) {
         Exit::Stuck => "stuck".to_owned(),

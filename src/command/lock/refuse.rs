@@ -1,7 +1,7 @@
 //! Turned away: say who holds it, count it, and end with the right code.
 
 use super::status_file::StatusFile;
-use crate::command::records::{Judged, LockState, Records};
+use crate::command::records::{Judged, NameState, Records};
 use crate::command::{owner, tell, tell_state, turned_away};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -30,14 +30,14 @@ pub(in crate::command) struct Refused {
     pub(super) why: Admission,
     pub(in crate::command) relation: Relation,
     pub(super) mode: EntryMode,
-    pub(super) state: LockState,
+    pub(super) state: NameState,
 }
 
 /// Compares the owners of whoever is there with the caller's owner and callers, and its pulse with ours.
 pub(super) fn relation(
     store: &Records,
     name: &LockName,
-    state: &LockState,
+    state: &NameState,
     mode: EntryMode,
     owner: &ProcessIdentity,
     callers: &[u32],

@@ -6,7 +6,7 @@ use super::stop::PATIENCE;
 use super::wait::TakeResult;
 use crate::cli::shared::{Patience, Wait};
 use crate::command::owner::callers;
-use crate::command::records::{AcquireOutcome, AcquireRequest, LockState, Member, Records};
+use crate::command::records::{AcquireOutcome, AcquireRequest, LockMember, NameState, Records};
 use crate::error::Error;
 use crate::model::name::LockName;
 use crate::report::Report;
@@ -28,7 +28,7 @@ pub(super) fn replace(
     };
     let callers = callers()?;
     let mode = request.mode;
-    let to = |state: &LockState| {
+    let to = |state: &NameState| {
         let me = request.owners.first();
         me.map_or(Relation::Stranger, |me| relation(store, name, state, mode, me, &callers))
     };
@@ -76,6 +76,6 @@ pub(super) fn replace(
     })
 }
 
-fn token_of(member: &Member) -> Option<String> {
+fn token_of(member: &LockMember) -> Option<String> {
     Some(member.judged.record()?.token.to_string())
 }

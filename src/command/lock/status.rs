@@ -2,7 +2,7 @@
 
 use super::{LockCall, list, whose};
 use crate::cli::lock::LockStatus as Args;
-use crate::command::records::{Judged, LockState, Member, Records, Where};
+use crate::command::records::{Judged, LockMember, NameState, Records, Where};
 use crate::command::typed::name;
 use crate::command::{tell, tell_state};
 use crate::error::Error;
@@ -66,8 +66,8 @@ fn one(call: &LockCall, place: &Where, name: &LockName) -> Result<Status, Error>
     Ok(exit.into())
 }
 
-fn text(call: &LockCall, store: &Records, name: &LockName, state: &LockState) -> String {
-    let there: Vec<&Member> = state.there().collect();
+fn text(call: &LockCall, store: &Records, name: &LockName, state: &NameState) -> String {
+    let there: Vec<&LockMember> = state.there().collect();
     let mut lines = Vec::new();
     if state.is_plain() || there.is_empty() {
         lines.extend(of_one(call, store, name, state.leading()));

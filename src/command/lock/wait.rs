@@ -6,7 +6,7 @@ use crate::cli::lock::LockWait;
 use crate::cli::shared::{InLine, Patience, Wait};
 use crate::command::owner;
 use crate::command::records::{
-    AcquireOutcome, AcquireRequest, AcquiredLock, HolderWatch, LockState, Records, newer,
+    AcquireOutcome, AcquireRequest, AcquiredLock, HolderWatch, NameState, Records, newer,
 };
 use crate::command::typed::name;
 use crate::command::{tell, tell_state};
@@ -59,7 +59,7 @@ pub(super) fn take_for(
 ) -> Result<TakeResult, Error> {
     let owner = request.owners.first().ok_or_else(|| Error::new(Kind::Bug, "nobody is to own it"))?;
     let end = end(wait.wait.or(Some(Patience::NONE)));
-    let line = Line { counted: true, max_waiting: line.max_waiting };
+    let line = LineTerms { counted: true, max_waiting: line.max_waiting };
     let waiter = Waiter { report, store, name, owner, mode: request.mode, caller, line, end };
     let mut first = true;
     let attempt = |in_turn: bool| {
@@ -127,7 +127,7 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
     };
     let me = host::myself().map_err(|error| Error::io("/proc/self", &error))?;
     let mode = args.entry.mode();
-    let line = Line { counted: false, max_waiting: None };
+    let line = LineTerms { counted: false, max_waiting: None };
     let waiter = Waiter {
         report: &call.report,
         store: &store,
@@ -184,7 +184,7 @@ fn end(patience: Option<Patience>) -> Option<Instant> {
 /// What one attempt gave.
 enum WaitAttempt<T> {
     Done(T),
-    Held(Admission, LockState),
+    Held(Admission, NameState),
     /// The guard stays taken; that may end like any other holding.
     Stuck(Error),
 }
@@ -197,7 +197,7 @@ enum Waited<T> {
 
 /// How somebody stands in the line.
 #[derive(Clone, Copy)]
-struct Line {
+struct LineTerms {
     /// As one who will take it, and not only look.
     counted: bool,
     max_waiting: Option<u64>,
@@ -211,7 +211,7 @@ struct Waiter<'a> {
     owner: &'a ProcessIdentity,
     mode: EntryMode,
     caller: Option<&'a Caller>,
-    line: Line,
+    line: LineTerms,
     end: Option<Instant>,
 }
 
@@ -312,7 +312,7 @@ impl Waiter<'_> {
         )
     }
 
-    fn relation(&self, state: &LockState, callers: &mut Option<Vec<u32>>) -> Result<Relation, Error> {
+    fn relation(&self, state: &NameState, callers: &mut Option<Vec<u32>>) -> Result<Relation, Error> {
         let to = |above: &[u32]| relation(self.store, self.name, state, self.mode, self.owner, above);
         let known = callers.is_some();
         let above = match callers {

@@ -1,7 +1,7 @@
 //! Taking a lock: judge, token, pulse, record and read-back inside one guard.
 
 use super::enter::give_back;
-use super::members::{LockState, ReadRecord};
+use super::members::{NameState, ReadRecord};
 use super::request::{AcquireOutcome, AcquireRequest, AcquireTerms, Pass, Progress};
 use super::{Records, newer};
 use crate::error::{Error, Kind};
@@ -133,7 +133,7 @@ impl Records {
     fn without_corrupt(
         &self,
         name: &LockName,
-        state: &LockState,
+        state: &NameState,
         progress: &mut Progress,
     ) -> Result<bool, Error> {
         let mut clean = true;
@@ -152,7 +152,7 @@ impl Records {
     fn admission(
         &self,
         name: &LockName,
-        state: &LockState,
+        state: &NameState,
         ours: Option<u32>,
         request: &AcquireRequest<'_>,
         terms: &AcquireTerms<'_>,

@@ -1,7 +1,7 @@
 //! Coming in, once that is decided, all of it inside the guard: the token, the pulse,
 //! the record, and the look whether the guard still is the guard.
 
-use super::members::{FIRST, LockState};
+use super::members::{FIRST, NameState};
 use super::request::{
     AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, ON_BEHALF, Pass, Progress, PulsePolicy,
 };
@@ -28,7 +28,7 @@ impl Records {
         name: &LockName,
         guard: &Guard<'_>,
         last: GuardToken,
-        mut state: LockState,
+        mut state: NameState,
         slot: Option<u32>,
         request: &AcquireRequest<'_>,
         terms: &AcquireTerms<'_>,
@@ -79,7 +79,7 @@ impl Records {
     fn clear_members(
         &self,
         name: &LockName,
-        state: &LockState,
+        state: &NameState,
         progress: &mut Progress,
     ) -> Result<bool, Error> {
         let others: Vec<_> = state.members.iter().filter(|member| member.position != FIRST).collect();

@@ -36,7 +36,7 @@ pub(super) struct ReadRecord {
 
 /// One member, judged.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct LockMember {
     pub(super) position: u32,
     pub(crate) judged: Judged,
     pub(super) file: Option<File>,
@@ -44,11 +44,11 @@ pub(crate) struct Member {
 
 /// Everything that stands under a name; at least the first record, or that there is none.
 #[derive(Debug)]
-pub(crate) struct LockState {
-    pub(crate) members: Vec<Member>,
+pub(crate) struct NameState {
+    pub(crate) members: Vec<LockMember>,
 }
 
-impl Member {
+impl LockMember {
     /// Free and proved dead are gone, and so is what nobody wrote.
     pub(crate) fn presence(&self) -> Presence {
         match self.judged.state() {
@@ -74,9 +74,9 @@ impl Member {
     }
 }
 
-impl LockState {
+impl NameState {
     /// Those that count as there.
-    pub(crate) fn there(&self) -> impl Iterator<Item = &Member> {
+    pub(crate) fn there(&self) -> impl Iterator<Item = &LockMember> {
         self.members.iter().filter(|member| member.is_there())
     }
 
@@ -92,7 +92,7 @@ impl LockState {
         &of(Presence::Live).or_else(|| of(Presence::Unknown)).unwrap_or(&self.members[0]).judged
     }
 
-    /// As [`LockState::leading`], for keeping.
+    /// As [`NameState::leading`], for keeping.
     pub(crate) fn into_leading(mut self) -> Judged {
         let of = |wanted| self.members.iter().position(|member| member.presence() == wanted);
         let place = of(Presence::Live).or_else(|| of(Presence::Unknown)).unwrap_or(0);
@@ -115,7 +115,7 @@ impl LockState {
     /// What counts for coming in; the record at `except` is the caller's own.
     pub(super) fn facts(&self, except: Option<u32>) -> Vec<MemberFacts> {
         let others = self.members.iter().filter(|member| Some(member.position) != except);
-        others.map(Member::facts).collect()
+        others.map(LockMember::facts).collect()
     }
 
     /// Where a new record goes: alone to the first place, else to the lowest where nobody is.
@@ -130,7 +130,7 @@ impl LockState {
 
 impl Records {
     /// Everything under a name, judged, without a lock and without writing.
-    pub(crate) fn state_of(&self, name: &LockName) -> LockState {
+    pub(crate) fn state_of(&self, name: &LockName) -> NameState {
         let (all, guard) = self.read_all(name, None, false);
         self.judge_all(name, all, guard)
     }
@@ -145,7 +145,7 @@ impl Records {
     pub(crate) fn may_enter(
         &self,
         name: &LockName,
-        state: &LockState,
+        state: &NameState,
         mode: EntryMode,
         in_turn: bool,
     ) -> Admission {
@@ -182,17 +182,17 @@ impl Records {
         name: &LockName,
         all: Vec<ReadRecord>,
         guard: Option<GuardToken>,
-    ) -> LockState {
+    ) -> NameState {
         // The guard's token stands for a record that was removed, unless a member has it.
         let last = guard.and_then(GuardToken::number);
         let has_it = |read: &ReadRecord| read.found.stored().map(|stored| stored.record.token) == last;
         let guard = guard.filter(|_| all.len() == 1 || !all.iter().any(has_it));
-        let members = all.into_iter().map(|read| Member {
+        let members = all.into_iter().map(|read| LockMember {
             position: read.position,
             judged: self.judge(name, read.found, guard),
             file: read.file,
         });
-        LockState { members: members.collect() }
+        NameState { members: members.collect() }
     }
 
     /// Every record of a name, and what the guard says where that matters. Under the guard, whose token is

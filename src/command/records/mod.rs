@@ -15,7 +15,7 @@ mod watch;
 pub(crate) use change::{RecordChange, Released, not_owner};
 pub(crate) use hold::RunEnd;
 pub(crate) use judging::Judged;
-pub(crate) use members::{LockState, Member};
+pub(crate) use members::{LockMember, NameState};
 pub(crate) use request::{
     AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, ON_BEHALF, PulsePolicy,
 };

@@ -1,6 +1,6 @@
 //! What is asked of the records when a lock is to be taken, and what comes of it.
 
-use super::members::LockState;
+use super::members::NameState;
 use crate::model::entry::EntryMode;
 use crate::model::identity::ProcessIdentity;
 use crate::model::record::Record;
@@ -59,7 +59,7 @@ pub(crate) struct AcquiredLock {
 pub(crate) enum AcquireOutcome {
     Acquired(Box<AcquiredLock>),
     /// Not taken, why not, and who is there.
-    NotTaken(Admission, LockState),
+    NotTaken(Admission, NameState),
 }
 
 /// One pass through the guard.

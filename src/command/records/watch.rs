@@ -4,7 +4,7 @@
 //! Only the first in the line watches. The others sleep until the line moves, and
 //! look now and then all the same: a first one that is stopped delays them and blocks nobody.
 
-use super::members::LockState;
+use super::members::NameState;
 use super::{Judged, Records};
 use crate::error::{Error, Kind};
 use crate::model::entry::EntryMode;
@@ -174,7 +174,7 @@ impl<'a> HolderWatch<'a> {
     }
 
     /// Sleeps until another look is worth it, at most until `end`. `state` is what the last look gave.
-    pub(crate) fn rest(&mut self, state: &LockState, end: Option<Instant>) {
+    pub(crate) fn rest(&mut self, state: &NameState, end: Option<Instant>) {
         let (pins, pause) = if self.is_first() { self.watch(state) } else { (Vec::new(), jittered(LOOK)) };
         let look = Instant::now() + pause;
         let wake = end.map_or(look, |end| end.min(look));
@@ -191,7 +191,7 @@ impl<'a> HolderWatch<'a> {
     }
 
     /// Watches for the end of everybody who holds it, and says for how long that can be relied on.
-    fn watch(&mut self, state: &LockState) -> (Vec<PidFd>, Duration) {
+    fn watch(&mut self, state: &NameState) -> (Vec<PidFd>, Duration) {
         let mut pins = Vec::new();
         // inotify tells nothing of what other machines do.
         let mut complete = self.bell.is_some() && self.inotify.is_some() && !self.store.state.network;
