@@ -5,7 +5,7 @@ use super::say::{HolderReport, json_path};
 use crate::cli::lease::LeaseProbe;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
-use crate::lease::observe::{self, NameState, show};
+use crate::lease::observe::{self, LockState, show};
 use crate::os::store::LockPlace;
 use crate::report::Report;
 use serde_json::json;
@@ -22,7 +22,7 @@ pub(super) fn probe(arguments: &LeaseProbe, report: &Report) -> Result<Status, E
     let state = observe::observe(&place)?;
     let lock = place.lock_path();
     let (exit, line, mut object) = match &state {
-        NameState::Free => {
+        LockState::Free => {
             let exit = if arguments.up { Exit::Unavailable } else { Exit::Ok };
             let paths = |locks: Vec<&LockPlace>| {
                 locks.iter().map(|lock| show(&lock.path())).collect::<Vec<_>>().join(" and ")
@@ -32,7 +32,7 @@ pub(super) fn probe(arguments: &LeaseProbe, report: &Report) -> Result<Status, E
             report.note(&format!("not locked, or not there: {}", paths(place.locks.iter().collect())));
             (exit, line, json!({"state": "free"}))
         }
-        NameState::Held(observed) => {
+        LockState::Held(observed) => {
             let known = HolderReport::of(&place, observed, arguments.patience.stuck_after);
             evidence(&known).iter().for_each(|line| report.note(line));
             let mut object = json!({

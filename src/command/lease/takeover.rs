@@ -5,7 +5,7 @@ use super::say::{HolderReport, json_path};
 use crate::cli::lease::LeaseTakeover;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
-use crate::lease::observe::{self, LeaseObservation, NameState, show};
+use crate::lease::observe::{self, LeaseObservation, LockState, show};
 use crate::lease::role::{self, RoleOutcome, is_ancestor};
 use crate::lease::takeover::{AskedResident, LeasePolicy, RoleAttempt};
 use crate::model::duration;
@@ -27,7 +27,7 @@ pub(super) fn takeover(arguments: &LeaseTakeover, report: &Report) -> Result<Sta
         second_look: arguments.wait,
         dry_run: arguments.dry_run,
     };
-    if let NameState::Free = observe::observe(&place)? {
+    if let LockState::Free = observe::observe(&place)? {
         say(report, &place, "was free", None);
         return Ok(Exit::Ok.into());
     }
