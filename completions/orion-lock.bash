@@ -30,7 +30,7 @@ _orion_lock() {
         fi
         case $at:$word in
             :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :stop | :break | :log | :timeline | :check | :metrics | :where | :doctor | :init) at=$word ;;
-            *:--dir | *:--via | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | run:--grace | run:--fence | run:--frozen | run:--once | run:--once-ok | run:--cooldown | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | list:--user | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | check:--held-longer | check:--skips | check:--last-run-within | metrics:--most | where:--pulse | init:--grant | init:--max-grace)
+            *:--dir | *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | run:--grace | run:--fence | run:--frozen | run:--once | run:--once-ok | run:--cooldown | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | wait:--slots | list:--user | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | check:--held-longer | check:--skips | check:--last-run-within | metrics:--most | where:--pulse | init:--grant | init:--max-grace)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -61,7 +61,7 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
                 return
                 ;;
-            *:--via | run:-w | run:--wait | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | run:--grace | run:--fence | run:--frozen | run:--once | run:--once-ok | run:--cooldown | acquire:-w | acquire:--wait | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | hold:-w | hold:--wait | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until | check:--held-longer | check:--skips | check:--last-run-within | metrics:--most | init:--grant | init:--max-grace)
+            *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | run:--grace | run:--fence | run:--frozen | run:--once | run:--once-ok | run:--cooldown | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | wait:--slots | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until | check:--held-longer | check:--skips | check:--last-run-within | metrics:--most | init:--grant | init:--max-grace)
                 :
                 return
                 ;;
@@ -69,15 +69,15 @@ _orion_lock() {
     fi
     case $at:$place in
         '':*) options='--dir --via --json --utc -q --quiet -v --verbose -h --help -V --version' ;;
-        run:0) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note --grace --fence --frozen --once --once-ok --cooldown -h --help' ;;
-        acquire:*) options='--dir --via --json --utc -q --quiet -v --verbose --owner --for -n --nonblock -w --wait -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
+        run:0) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait --max-waiting --slots --shared -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note --grace --fence --frozen --once --once-ok --cooldown -h --help' ;;
+        acquire:*) options='--dir --via --json --utc -q --quiet -v --verbose --owner --for -n --nonblock -w --wait --max-waiting --slots --shared -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
         release:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner -h --help' ;;
         verify:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner --orphan-ok -h --help' ;;
         tick:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner --every -h --help' ;;
         status:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
-        wait:*) options='--dir --via --json --utc -q --quiet -v --verbose -w --wait -h --help' ;;
+        wait:*) options='--dir --via --json --utc -q --quiet -v --verbose -w --wait --slots --shared -h --help' ;;
         list:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
-        hold:*) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait -E --busy-code --note -h --help' ;;
+        hold:*) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait --max-waiting -E --busy-code --note -h --help' ;;
         stop:*) options='--dir --via --json --utc -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
         break:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
         log:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -n --lines --at --since --until --event -h --help' ;;

@@ -20,7 +20,7 @@ function __orion_precheck_at
             continue
         end
         switch "$sub:$word"
-            case '*:--dir' '*:--via' '*:--deadline' '*:-E' '*:--busy-code' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output'
+            case '*:--dir' '*:--via' '*:--deadline' '*:-E' '*:--busy-code' '*:--slots' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output'
                 set skip 1
             case '*:-*'
             case '*'
@@ -62,6 +62,8 @@ complete -c orion-precheck -n '__orion_precheck_at any' -l strict -d 'Let the co
 complete -c orion-precheck -n '__orion_precheck_at any' -l json -d 'Print one JSON object'
 complete -c orion-precheck -n '__orion_precheck_at any' -s q -l quiet -d 'Say nothing about skips'
 complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Explain each decision, and say which names were never held here'
+complete -c orion-precheck -n '__orion_precheck_at any' -l slots -x -d 'Let up to N runs hold it at a time; the run finds its number in ORION_LOCK_SLOT'
+complete -c orion-precheck -n '__orion_precheck_at any' -l shared -d 'Share it with others who share it or hold slots; only an exclusive run keeps out'
 complete -c orion-precheck -n '__orion_precheck_at any' -l reap -d 'First close the terminals of finished runs, as orion-reap does'
 complete -c orion-precheck -n '__orion_precheck_at any' -l busy-is-held -d 'A terminal of a named automation that the runner proves busy is a live owner too'
 complete -c orion-precheck -n '__orion_precheck_at any' -l runner -x -a 'tmux orca command:' -d 'Who keeps the terminals: tmux, orca, or command:PROG'
