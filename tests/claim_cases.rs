@@ -65,7 +65,7 @@ fn g34_a_person_who_saves_while_a_slow_disk_writes_is_right() {
     if !needs("strace") {
         return;
     }
-    let delays = ["fdatasync:delay_enter=1500000", "renameat2:delay_enter=1500000:when=1"];
+    let delays = ["fdatasync:delay_enter=1500000", "renameat2:delay_enter=900000"];
     let threads: Vec<_> = delays
         .into_iter()
         .flat_map(|delay| [Saving::Rename, Saving::InPlace, Saving::Backup].map(|how| (delay, how)))

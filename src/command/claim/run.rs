@@ -4,7 +4,7 @@
 use super::acquire::say_what_was_interrupted;
 use super::hand_over::{self, Decided, Handed, almost, carry_out, hand_over};
 use super::heartbeat::Heartbeat;
-use super::supervise::{Seen, Supervised};
+use super::supervise::{SeenRun, Supervised};
 use super::win::{ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims, deaths, shim, stage};
 use crate::cli::claim::{ClaimRun, ClaimShared, SHIM, Success};
@@ -207,7 +207,7 @@ fn ending(queue: &SignalQueue) -> Option<Signal> {
 
 impl RunTicket<'_> {
     /// The decision, from how the command ended. `None`: the claim was given back before.
-    fn decide(&self, seen: &Seen, success: Goal) -> Result<Option<Decided>, Error> {
+    fn decide(&self, seen: &SeenRun, success: Goal) -> Result<Option<Decided>, Error> {
         let Self { claims, key, name, token, .. } = *self;
         let ran_ms = u64::try_from(seen.ran.as_millis()).unwrap_or(u64::MAX);
         let result = CommandResult {

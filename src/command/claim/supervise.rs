@@ -53,13 +53,13 @@ pub(super) struct Supervised<'a> {
 
 /// How the command ended, and what we had to do with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenRun {
     pub(super) status: ExitStatus,
     pub(super) told: Told,
     pub(super) ran: Duration,
 }
 
-impl Seen {
+impl SeenRun {
     /// For the verdict.
     pub(super) fn end(&self) -> CommandEnd {
         CommandEnd { code: self.status.code(), signal: self.status.signal() }
@@ -99,10 +99,10 @@ impl<'a> Supervised<'a> {
     }
 
     /// Waits for the command. Whatever fails here, it is waited for.
-    pub(super) fn until_the_command_ends(&mut self) -> Seen {
+    pub(super) fn until_the_command_ends(&mut self) -> SeenRun {
         loop {
             if let Some(status) = self.collect() {
-                return Seen { status, told: self.told, ran: self.since.elapsed() };
+                return SeenRun { status, told: self.told, ran: self.since.elapsed() };
             }
             self.keep_limits(true);
             let until = self.next_look();
