@@ -22,6 +22,14 @@ fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// What people read first: the README, and what it leads to.
+fn written() -> Vec<String> {
+    let mut files = vec!["README.md".to_owned()];
+    let docs = crate::support::names_in(&root().join("docs"));
+    files.extend(docs.iter().filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")));
+    files
+}
+
 /// Every program of the package, by the files of `src/bin`.
 fn tools() -> Vec<String> {
     let mut tools: Vec<String> = std::fs::read_dir(root().join("src/bin"))
