@@ -16,7 +16,8 @@ pub(crate) fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
     for lowest in LOWEST {
         match fcntl_dupfd_cloexec(&fd, lowest) {
             Ok(copy) => return Ok(copy),
-            // EINVAL: the limit is below that number.
+            // The limit is below that number: none is left, which is what is said in the end.
+            Err(rustix::io::Errno::INVAL) => {}
             Err(error) => last = error,
         }
     }
