@@ -390,3 +390,21 @@ fn g42_a_command_that_is_killed_from_outside_is_a_death_and_known_as_one() {
     board.put("1", &["orion-queue"]);
     board.claim(&["run", "1", "sh", "-c", "sh -c 'kill -9 $$'; exit $?"]).expect(137).says("SIGKILL");
 }
+
+#[test]
+fn a_holder_whose_ticket_went_to_another_machine_writes_nothing_to_it() {
+    let hand_overs: [&[&str]; 2] = [&["release", "--to", "ready"], &["release", "--to", "queue"]];
+    for release in hand_overs {
+        let remote = Remote::with(Dialect::GitHub, 1);
+        let (a, b) = (Owner::new(), Owner::new());
+        let token = remote.acquire("1", a.pid()).expect(0).token().to_string();
+        // A person queues it again, and another machine takes it.
+        remote.server.world().label("1", "person", &["orion-queue"], &["orion-working"]);
+        let mut other = remote.machine(&remote.other(), &["acquire", "--for", &b.id(), "1"]);
+        run(&mut other).expect(0);
+        let before = remote.server.world().labels("1");
+        remote.claim(&[release, &["--token", &token, "1"]].concat()).expect(77).says("not yours any more");
+        assert_eq!(remote.server.world().labels("1"), before, "the other one's labels stay");
+        assert!(before.contains(&"orion-working".to_owned()));
+    }
+}
