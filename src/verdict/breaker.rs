@@ -61,7 +61,7 @@ pub(crate) struct Breaker {
 
 /// What an ending changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum BreakerTurn {
     Nothing,
     /// It opened.
     Opened,
@@ -85,20 +85,26 @@ pub(crate) enum Allowed {
 
 impl Breaker {
     /// A run has ended, after `ran`. `chance` is from 0 to 1.
-    pub(crate) fn ended(&mut self, rules: BreakerRules, end: QuickEnd, ran: Duration, chance: f64) -> Turn {
+    pub(crate) fn ended(
+        &mut self,
+        rules: BreakerRules,
+        end: QuickEnd,
+        ran: Duration,
+        chance: f64,
+    ) -> BreakerTurn {
         if rules.quick.is_zero() || end.status == 75 {
-            return Turn::Nothing;
+            return BreakerTurn::Nothing;
         }
         let now_s = end.at_ms / 1000;
         if ran >= rules.quick {
             let began_ms = end.at_ms.saturating_sub(u64::try_from(ran.as_millis()).unwrap_or(u64::MAX));
             if self.row.first().is_some_and(|first| began_ms < first.at_ms) {
                 // From before the trouble: it says nothing about now.
-                return Turn::Nothing;
+                return BreakerTurn::Nothing;
             }
             let was_open = self.open_since.is_some();
             *self = Self::default();
-            return if was_open { Turn::Closed } else { Turn::Nothing };
+            return if was_open { BreakerTurn::Closed } else { BreakerTurn::Nothing };
         }
         let success = end.status == 0;
         let counts = |end: &QuickEnd| end.status != 0 || rules.quick_success;
@@ -108,10 +114,10 @@ impl Breaker {
         }
         if self.open_since.is_some() {
             if success && !rules.quick_success {
-                return Turn::Nothing;
+                return BreakerTurn::Nothing;
             }
             self.wait(rules, now_s, chance, self.pause_s.saturating_mul(2));
-            return Turn::StillOpen;
+            return BreakerTurn::StillOpen;
         }
         let tail = |wanted: &dyn Fn(&QuickEnd) -> bool| {
             let row = self.row.iter().rev().take_while(|end| wanted(end));
@@ -120,13 +126,13 @@ impl Breaker {
         if tail(&counts) >= rules.trip {
             self.open_since = Some(now_s);
             self.wait(rules, now_s, chance, rules.retry_after.as_secs());
-            return Turn::Opened;
+            return BreakerTurn::Opened;
         }
         if tail(&|end| end.status == 0) >= rules.trip && !self.named {
             self.named = true;
-            return Turn::Doubtful;
+            return BreakerTurn::Doubtful;
         }
-        Turn::Nothing
+        BreakerTurn::Nothing
     }
 
     fn wait(&mut self, rules: BreakerRules, now_s: u64, chance: f64, pause_s: u64) {
@@ -176,7 +182,7 @@ mod tests {
         QuickEnd { at_ms: second * 1000, ..end(key, status) }
     }
 
-    fn after(rules: BreakerRules, ends: &[(&str, u8, u64)]) -> (Breaker, Vec<Turn>) {
+    fn after(rules: BreakerRules, ends: &[(&str, u8, u64)]) -> (Breaker, Vec<BreakerTurn>) {
         let mut breaker = Breaker::default();
         // One after the other, the last one at 1000.
         let mut now = 1000 - ends.iter().skip(1).map(|(_, _, ran)| ran + 1).sum::<u64>();
@@ -190,7 +196,7 @@ mod tests {
 
     #[test]
     fn three_quick_ends_of_three_tickets_in_a_row_open_it() {
-        use Turn::*;
+        use BreakerTurn::*;
         assert_eq!(after(RULES, &[("1", 1, 0), ("2", 2, 29), ("3", 137, 1)]).1, [Nothing, Nothing, Opened]);
         assert_eq!(
             after(RULES, &[("1", 1, 0), ("1", 1, 0), ("1", 1, 0)]).1,
@@ -212,7 +218,7 @@ mod tests {
 
     #[test]
     fn quick_successes_count_only_where_that_was_asked_for_and_are_named_once() {
-        use Turn::*;
+        use BreakerTurn::*;
         let zeros = [("1", 0, 0), ("2", 0, 0), ("3", 0, 0), ("4", 0, 0)];
         assert_eq!(after(RULES, &zeros).1, [Nothing, Nothing, Doubtful, Nothing]);
         let asked = BreakerRules { quick_success: true, ..RULES };
@@ -228,7 +234,7 @@ mod tests {
         assert_eq!(breaker.allows(false, 1060), Allowed::Trial);
         assert_eq!(breaker.allows(true, 1060), Allowed::NotBefore(u64::MAX), "one at a time");
         for pause in [120, 240, 480, 960, 1800, 1800] {
-            assert_eq!(breaker.ended(RULES, at("4", 1, 2000), Duration::ZERO, 0.0), Turn::StillOpen);
+            assert_eq!(breaker.ended(RULES, at("4", 1, 2000), Duration::ZERO, 0.0), BreakerTurn::StillOpen);
             assert_eq!(breaker.retry_at, 2000 + pause);
         }
         breaker.ended(RULES, at("4", 1, 2000), Duration::ZERO, 1.0);
@@ -239,8 +245,8 @@ mod tests {
             "the clock was set back by more than any pause"
         );
         let from_before = breaker.ended(RULES, at("9", 0, 3000), Duration::from_secs(2500), 0.0);
-        assert_eq!(from_before, Turn::Nothing, "it began before the trouble did");
-        assert_eq!(breaker.ended(RULES, at("4", 0, 3000), RULES.quick, 0.0), Turn::Closed);
+        assert_eq!(from_before, BreakerTurn::Nothing, "it began before the trouble did");
+        assert_eq!(breaker.ended(RULES, at("4", 0, 3000), RULES.quick, 0.0), BreakerTurn::Closed);
         assert_eq!((breaker.allows(false, 3000), breaker), (Allowed::Everything, Breaker::default()));
     }
 

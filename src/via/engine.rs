@@ -3,7 +3,7 @@
 use super::fault::ViaFault;
 use super::schema::{literal, nullable};
 use super::session::ViaSession;
-use super::wire::Reply;
+use super::wire::ServerReply;
 use crate::model::via::{ViaLook, ViaRow};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -123,16 +123,16 @@ struct Answer {
     max_grace_ms: u64,
 }
 
-fn text(reply: Reply) -> Result<String, ViaFault> {
+fn text(reply: ServerReply) -> Result<String, ViaFault> {
     reply.value.ok_or_else(|| ViaFault::Down("its answer is empty".into()))
 }
 
-fn read<T: DeserializeOwned>(reply: Reply) -> Result<T, ViaFault> {
+fn read<T: DeserializeOwned>(reply: ServerReply) -> Result<T, ViaFault> {
     serde_json::from_str(&text(reply)?).map_err(|_| ViaFault::Down("its answer is not ours".into()))
 }
 
 /// A commit that only this server has is no proof: an isolated old primary makes such commits.
-fn proof(reply: Reply) -> Result<Reply, ViaFault> {
+fn proof(reply: ServerReply) -> Result<ServerReply, ViaFault> {
     match reply.warning {
         Some(warning) => Err(ViaFault::Down(format!("it warned: {warning}"))),
         None => Ok(reply),

@@ -4,7 +4,7 @@ use super::credentials::ViaPlace;
 use super::fault::ViaFault;
 use super::stream::{TlsRule, ViaStream};
 use super::tls::TlsFiles;
-use super::wire::{Reply, Wire};
+use super::wire::{ServerReply, Wire};
 use crate::model::via::ViaHost;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
@@ -138,7 +138,7 @@ impl ViaSession {
     ///
     /// # Errors
     /// [`ViaFault`]; after [`ViaFault::Down`] the session must not be used again.
-    pub(crate) fn ask(&mut self, text: &str, time: Duration) -> Result<Reply, ViaFault> {
+    pub(crate) fn ask(&mut self, text: &str, time: Duration) -> Result<ServerReply, ViaFault> {
         self.wire.query(text, Instant::now() + time)
     }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// What a query gave: the first column of its last row, and whether the server warned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct ServerReply {
     /// `None`: no row, or null.
     pub(crate) value: Option<String>,
     /// The server's words of warning, such as a commit that no standby has confirmed.
@@ -149,9 +149,9 @@ impl Wire {
     ///
     /// # Errors
     /// The server's error; after any other error the connection must not be used again.
-    pub(crate) fn query(&mut self, text: &str, end: Instant) -> Result<Reply, ViaFault> {
+    pub(crate) fn query(&mut self, text: &str, end: Instant) -> Result<ServerReply, ViaFault> {
         self.send(end, |out| frontend::query(text, out))?;
-        let (mut reply, mut failed) = (Reply::default(), None);
+        let (mut reply, mut failed) = (ServerReply::default(), None);
         loop {
             match self.message(end)? {
                 Message::DataRow(row) => {

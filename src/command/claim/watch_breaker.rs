@@ -12,7 +12,7 @@ use crate::model::ticket::{Expect, Key, Swap, Swapped};
 use crate::model::time::WallTime;
 use crate::os::plain_file;
 use crate::os::{clock, random};
-use crate::verdict::breaker::{Allowed, Breaker, BreakerRules, QuickEnd, Turn};
+use crate::verdict::breaker::{Allowed, Breaker, BreakerRules, BreakerTurn, QuickEnd};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -97,16 +97,16 @@ impl WatchBreaker {
         let report = &claims.report;
         match turn {
             // The row outlives us too, once there is one.
-            Turn::Nothing if self.state.row.is_empty() => return,
-            Turn::Nothing => {}
-            Turn::Opened | Turn::StillOpen => {
+            BreakerTurn::Nothing if self.state.row.is_empty() => return,
+            BreakerTurn::Nothing => {}
+            BreakerTurn::Opened | BreakerTurn::StillOpen => {
                 for end in self.state.row.iter_mut().filter(|end| end.failed) {
                     end.failed = !give_back(claims, end);
                 }
                 report.warn(&format!("{}{}", line(&self.state).unwrap_or_default(), self.successes()));
             }
-            Turn::Closed => report.warn("the breaker of watch is closed: a run was not quick"),
-            Turn::Doubtful => report.warn(&format!(
+            BreakerTurn::Closed => report.warn("the breaker of watch is closed: a run was not quick"),
+            BreakerTurn::Doubtful => report.warn(&format!(
                 "{} tickets in a row ended with 0 within {}; if that is no work done (a limit that is printed): --quick-success",
                 self.rules.trip,
                 duration::show(self.rules.quick)

@@ -96,7 +96,7 @@ fn facts(store: &Records, name: &LockName, now: WallTime) -> NameFacts {
 
 /// One series a name and gauge, in the format of OpenMetrics.
 fn exposition(all: &[NameFacts], left_out: usize) -> Result<String, std::fmt::Error> {
-    type Labels = Vec<(String, String)>;
+    type SeriesLabels = Vec<(String, String)>;
     type Value = fn(&NameFacts) -> Option<u64>;
     let gauges: [(&str, &str, Option<Unit>, Value); 8] = [
         ("holders", "How many hold it", None, |facts| Some(facts.holders)),
@@ -112,7 +112,7 @@ fn exposition(all: &[NameFacts], left_out: usize) -> Result<String, std::fmt::Er
     ];
     let mut registry = Registry::with_prefix("orion_lock");
     for (name, help, unit, value) in gauges {
-        let family = Family::<Labels, Gauge>::default();
+        let family = Family::<SeriesLabels, Gauge>::default();
         for facts in all {
             if let Some(number) = value(facts) {
                 let labels = vec![("name".to_owned(), facts.name.clone())];

@@ -1,8 +1,8 @@
 //! Asking and closing, a few terminals at a time, and what outlives its close.
 
+use super::case::{Fate, ReapCase, ReapPass, ReapProgress, ReapSettings, Together, keep_together};
 use super::memory::Memory;
 use super::output_file::OutputDir;
-use super::pass::{Fate, ReapCase, ReapPass, ReapProgress, ReapSettings, Together, keep_together};
 use super::watch::Watch;
 use crate::model::terminal::{Again, Processes};
 use crate::os::pins::{self, Survivor};

@@ -1,6 +1,6 @@
 //! `log/_reap.jsonl`: what each pass decided about the runs of named automations, and why.
 
-use super::pass::{Fate, ReapPass, ReapRow, ReapSettings};
+use super::case::{Fate, ReapPass, ReapRow, ReapSettings};
 use super::show::{self, Summary};
 use crate::command::local_time;
 use crate::command::records::Where;

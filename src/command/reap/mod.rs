@@ -1,6 +1,7 @@
 //! `orion-reap`: close the terminals of finished runs, keep everything else.
 //! It ends with 0 whatever happens: a reaper that fails must not stop a fire.
 
+mod case;
 mod closing;
 mod journal;
 mod memory;
@@ -19,9 +20,9 @@ use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::os::call;
 use crate::report::{Report, escape};
+use case::{Fate, ReapPass, ReapProgress, ReapSettings};
 use journal::Journal;
 use memory::Memory;
-use pass::{Fate, ReapPass, ReapProgress, ReapSettings};
 use setup::{Setup, setup};
 use show::Summary;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! From what was typed and what the environment says to runners and settings.
 
+use super::case::ReapSettings;
 use super::output_file::OutputDir;
-use super::pass::ReapSettings;
 use crate::cli::reap::{ReapOptions, RunnerName};
 use crate::command::mark::agent_profiles;
 use crate::env::{self, name};

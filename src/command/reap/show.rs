@@ -1,6 +1,6 @@
 //! A pass as text and as JSON. Everything from outside is escaped here, once.
 
-use super::pass::{Fate, ReapPass, ReapRow};
+use super::case::{Fate, ReapPass, ReapRow};
 use crate::report::escape;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

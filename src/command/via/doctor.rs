@@ -86,9 +86,9 @@ fn play(call: &ViaCall) -> Vec<(&'static str, Result<String, String>)> {
     found
 }
 
-type Found = Vec<(&'static str, Result<String, String>)>;
+type ViaFinding = Vec<(&'static str, Result<String, String>)>;
 
-fn try_out(call: &ViaCall, found: &mut Found) -> Result<(), (&'static str, ViaFault)> {
+fn try_out(call: &ViaCall, found: &mut ViaFinding) -> Result<(), (&'static str, ViaFault)> {
     let open = || ViaSession::open(&call.place, CONNECT);
     let wish = |nonce: String| ViaRequest {
         name: format!("_doctor.{}", crate::os::host::hostname()),

@@ -58,7 +58,7 @@ impl KillReason {
 
 /// From the supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum FrameOrder {
     /// The record that names the command is in place: it may begin.
     Go,
     /// Proof: the tree may work until then.
@@ -97,7 +97,7 @@ pub(super) trait Frame: Sized {
     fn of(kind: u8, number: u64) -> Option<Self>;
 }
 
-impl Frame for Order {
+impl Frame for FrameOrder {
     fn parts(self) -> (u8, u64) {
         match self {
             Self::Go => (b'g', 0),
@@ -215,11 +215,16 @@ mod tests {
 
     #[test]
     fn frames_arrive_as_they_were_sent() {
-        let orders =
-            [Order::Go, Order::Until(u64::MAX), Order::Pass(15), Order::Ask, Order::Kill(KillReason::Lost)];
+        let orders = [
+            FrameOrder::Go,
+            FrameOrder::Until(u64::MAX),
+            FrameOrder::Pass(15),
+            FrameOrder::Ask,
+            FrameOrder::Kill(KillReason::Lost),
+        ];
         for order in orders {
             let (kind, number) = order.parts();
-            assert_eq!(Order::of(kind, number), Some(order));
+            assert_eq!(FrameOrder::of(kind, number), Some(order));
         }
         for reason in KillReason::ALL {
             let (kind, number) = News::Killing(reason).parts();

@@ -2,7 +2,7 @@
 //! nor supervisor for it. Without proof in time it stops the tree; with late proof the tree goes on; a tree that
 //! stood too long, or whose lock is somebody else's, or whose supervisor is gone, it kills.
 
-use super::frames::{Charge, Frames, KillReason, News, Order, send};
+use super::frames::{Charge, FrameOrder, Frames, KillReason, News, send};
 use crate::cli::via::GuardianArgs;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
@@ -187,17 +187,17 @@ impl Guardian {
 
     fn obey(&mut self) {
         self.hear_the_shim();
-        for order in self.orders.arrived::<Order>() {
+        for order in self.orders.arrived::<FrameOrder>() {
             match order {
-                Order::Go => {
+                FrameOrder::Go => {
                     if let Some(barrier) = &mut self.barrier {
                         drop(barrier.open());
                     }
                 }
-                Order::Until(time) => self.until = self.until.map(|until| until.max(time)),
-                Order::Pass(signal) => self.pass_on(signal),
-                Order::Ask => self.asking = true,
-                Order::Kill(why) => self.kill_for(why),
+                FrameOrder::Until(time) => self.until = self.until.map(|until| until.max(time)),
+                FrameOrder::Pass(signal) => self.pass_on(signal),
+                FrameOrder::Ask => self.asking = true,
+                FrameOrder::Kill(why) => self.kill_for(why),
             }
         }
         if self.orders.over && !self.alone {

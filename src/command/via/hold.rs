@@ -2,7 +2,7 @@
 
 use super::claim::{ClaimResult, Claimant, Claimed};
 use super::claim_end::ClaimEnd;
-use super::keeper::{Found, Hold, Keeper, holder_json};
+use super::keeper::{Hold, Keeper, KeeperNews, holder_json};
 use super::run::claim_end;
 use super::{ViaCall, refusal, shelf};
 use crate::cli::lock_control::LockHold;
@@ -146,17 +146,17 @@ fn until_the_end(
         }
         for found in keeper.news() {
             match found {
-                Found::Lost => return Ok(true),
-                Found::StopAsked(_) => {
+                KeeperNews::Lost => return Ok(true),
+                KeeperNews::StopAsked(_) => {
                     call.report.warn(&format!("{name}: asked to end by 'stop'"));
                     return Ok(false);
                 }
-                Found::Cut(why) => call.report.warn(&format!(
+                KeeperNews::Cut(why) => call.report.warn(&format!(
                     "{name}: no session with the database ({why}); if that lasts, another machine takes it after {}",
                     crate::model::duration::show(GRACE)
                 )),
-                Found::Attached => call.report.warn(&format!("{name}: the database answers again, and the lock is still yours")),
-                Found::Proved(_) => {}
+                KeeperNews::Attached => call.report.warn(&format!("{name}: the database answers again, and the lock is still yours")),
+                KeeperNews::Proved(_) => {}
             }
         }
         wait_any(&[queue.as_fd(), keeper.rings.as_fd()], None).map_err(failed)?;

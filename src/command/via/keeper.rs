@@ -1,7 +1,7 @@
 //! The thread that keeps a hold on the database: beats, and after a lost session attaches again. Look-ups of names
 //! and connects hang here and nowhere else. What it proves goes straight to the guardian.
 
-use super::frames::{KillReason, Order, send};
+use super::frames::{FrameOrder, KillReason, send};
 use crate::model::via::ViaHolder;
 use crate::os::helper_thread::Wakeup;
 use crate::os::mask::Blocked;
@@ -27,7 +27,7 @@ const RELEASING: Duration = Duration::from_secs(15);
 
 /// What the keeper found.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum KeeperNews {
     /// The hold is proved up to this moment (CLOCK_BOOTTIME, microseconds).
     Proved(u64),
     /// There is no session: why.
@@ -40,7 +40,7 @@ pub(super) enum Found {
 }
 
 /// What the keeper is told.
-enum Told {
+enum KeeperTold {
     /// The command was executed.
     Began,
     /// Nothing is left: give it back.
@@ -61,8 +61,8 @@ pub(super) struct Hold {
 
 /// The supervisor's side.
 pub(super) struct Keeper {
-    told: Sender<Told>,
-    found: Receiver<Found>,
+    told: Sender<KeeperTold>,
+    found: Receiver<KeeperNews>,
     pub(super) rings: Wakeup,
 }
 
@@ -84,28 +84,28 @@ impl Keeper {
     }
 
     /// What was found since the last call.
-    pub(super) fn news(&self) -> Vec<Found> {
+    pub(super) fn news(&self) -> Vec<KeeperNews> {
         self.rings.silence();
         self.found.try_iter().collect()
     }
 
     /// The command was executed.
     pub(super) fn began(&self) {
-        self.told.send(Told::Began).ok();
+        self.told.send(KeeperTold::Began).ok();
     }
 
     /// Gives the lock back. `Err`: why it stays in the database.
     pub(super) fn release(&self, executed: bool, status: u8) -> Result<String, String> {
         let (answer, heard) = mpsc::channel();
-        self.told.send(Told::Release { executed, status, answer }).ok();
+        self.told.send(KeeperTold::Release { executed, status, answer }).ok();
         heard.recv_timeout(RELEASING + CONNECT * 2).unwrap_or_else(|_| Err("no answer".into()))
     }
 }
 
 struct Keeping {
     hold: Hold,
-    ear: Receiver<Told>,
-    mouth: Sender<Found>,
+    ear: Receiver<KeeperTold>,
+    mouth: Sender<KeeperNews>,
     bell: Wakeup,
     began: bool,
     told_began: bool,
@@ -117,8 +117,8 @@ impl Keeping {
         let mut next = Instant::now() + self.hold.times.beat;
         loop {
             match self.ear.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(Told::Began) => self.began = true,
-                Ok(Told::Release { executed, status, answer }) => {
+                Ok(KeeperTold::Began) => self.began = true,
+                Ok(KeeperTold::Release { executed, status, answer }) => {
                     answer.send(self.release(executed, status)).ok();
                     return;
                 }
@@ -138,7 +138,7 @@ impl Keeping {
     /// The lock is somebody else's: nothing more is said to the database.
     fn only_release(self) {
         while let Ok(told) = self.ear.recv() {
-            if let Told::Release { answer, .. } = told {
+            if let KeeperTold::Release { answer, .. } = told {
                 answer.send(Ok("other".into())).ok();
             }
         }
@@ -160,7 +160,7 @@ impl Keeping {
                 self.told_began |= began;
                 self.proved(sent);
                 if beat != ViaBeat::Ok {
-                    self.say(Found::StopAsked(beat == ViaBeat::Kill));
+                    self.say(KeeperNews::StopAsked(beat == ViaBeat::Kill));
                 }
                 self.hold.session = Some(session);
                 Some(self.hold.times.beat)
@@ -213,29 +213,29 @@ impl Keeping {
         if let (Some(orders), Some(fence)) = (&self.hold.orders, self.hold.times.fence) {
             let fence = u64::try_from(fence.as_micros()).unwrap_or(u64::MAX);
             // A guardian that does not read is dead; the supervisor sees that by itself.
-            drop(send(orders, Order::Until(sent_us.saturating_add(fence))));
+            drop(send(orders, FrameOrder::Until(sent_us.saturating_add(fence))));
         }
         if std::mem::take(&mut self.cut) {
-            self.say(Found::Attached);
+            self.say(KeeperNews::Attached);
         }
-        self.say(Found::Proved(sent_us));
+        self.say(KeeperNews::Proved(sent_us));
     }
 
     fn lost(&mut self) -> Option<Duration> {
         if let Some(orders) = &self.hold.orders {
-            drop(send(orders, Order::Kill(KillReason::Lost)));
+            drop(send(orders, FrameOrder::Kill(KillReason::Lost)));
         }
-        self.say(Found::Lost);
+        self.say(KeeperNews::Lost);
         None
     }
 
     fn say_cut(&mut self, why: &str) {
         if !std::mem::replace(&mut self.cut, true) {
-            self.say(Found::Cut(why.to_owned()));
+            self.say(KeeperNews::Cut(why.to_owned()));
         }
     }
 
-    fn say(&self, found: Found) {
+    fn say(&self, found: KeeperNews) {
         self.mouth.send(found).ok();
         self.bell.ring();
     }

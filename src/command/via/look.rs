@@ -1,6 +1,6 @@
 //! `status`, `list` and `wait`: what stands there, without taking anything.
 
-use super::{Seen, ViaCall, exit_of, not_across, say};
+use super::{SeenRows, ViaCall, exit_of, not_across, say};
 use crate::cli::lock::{LockStatus, LockWait};
 use crate::cli::shared::Patience;
 use crate::cli::shared::Whose;
@@ -144,7 +144,7 @@ pub(super) fn list(call: &ViaCall, whose: &Whose) -> Result<Status, Error> {
     Ok(Exit::Ok.into())
 }
 
-fn line(seen: &Seen, row: &ViaRow) -> String {
+fn line(seen: &SeenRows, row: &ViaRow) -> String {
     let state = seen.state(Some(row));
     let who = if row.is_taken() { say::who(row) } else { String::new() };
     let age = row.held_s.filter(|_| row.is_taken()).and_then(|age| Duration::try_from_secs_f64(age).ok());

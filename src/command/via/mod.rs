@@ -162,23 +162,23 @@ impl ViaCall {
     }
 
     /// What stands in the database, with the verdict on each row.
-    fn look(&self, name: Option<&str>) -> Result<Seen, Error> {
+    fn look(&self, name: Option<&str>) -> Result<SeenRows, Error> {
         let at = |fault: crate::via::fault::ViaFault| fault.at(&self.place.shown);
         let mut session = ViaSession::open_to_look(&self.place, CONNECT).map_err(at)?;
         let look = session.look(name).map_err(at)?;
         session.close();
         let records = shelf::open(self.shared.dir.as_deref(), &self.place, false).ok().flatten();
-        Ok(Seen { look, records })
+        Ok(SeenRows { look, records })
     }
 }
 
 /// A look, and what this machine knows beside it.
-struct Seen {
+struct SeenRows {
     look: ViaLook,
     records: Option<Records>,
 }
 
-impl Seen {
+impl SeenRows {
     fn row(&self, name: &str) -> Option<&ViaRow> {
         self.look.rows.iter().find(|row| row.name == name)
     }

@@ -1,7 +1,7 @@
 //! `orion-precheck --via`: this machine's records, then the database. Only a live holder is a skip; whatever fails
 //! is said, and the run goes ahead.
 
-use super::{Seen, environment, exit_of, shelf};
+use super::{SeenRows, environment, exit_of, shelf};
 use crate::cli::precheck::Precheck;
 use crate::command::precheck::PrecheckAnswer;
 use crate::command::{turned_away, typed};
@@ -19,7 +19,7 @@ pub(super) fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer
     let mut locks = Vec::new();
     match resolve(args.via.as_deref(), &environment()) {
         Ok(place) => {
-            let mut database: Option<Result<Seen, Error>> = None;
+            let mut database: Option<Result<SeenRows, Error>> = None;
             for name in &args.names {
                 match one(report, args, &place, &mut database, name) {
                     Ok((skip, object)) => {
@@ -50,7 +50,7 @@ fn one(
     report: &Report,
     args: &Precheck,
     place: &ViaPlace,
-    database: &mut Option<Result<Seen, Error>>,
+    database: &mut Option<Result<SeenRows, Error>>,
     name: &OsString,
 ) -> Result<(bool, Value), Error> {
     let name = typed::name(name)?;
@@ -89,10 +89,10 @@ fn one(
     }
 }
 
-fn look(place: &ViaPlace) -> Result<Seen, Error> {
+fn look(place: &ViaPlace) -> Result<SeenRows, Error> {
     let at = |fault: crate::via::fault::ViaFault| fault.at(&place.shown);
     let mut session = ViaSession::open_to_look(place, CONNECT).map_err(at)?;
     let look = session.look(None).map_err(at)?;
     session.close();
-    Ok(Seen { look, records: None })
+    Ok(SeenRows { look, records: None })
 }

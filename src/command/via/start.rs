@@ -49,7 +49,7 @@ pub(super) struct Start<'a> {
 }
 
 /// A guardian whose shim waits for the word.
-pub(super) struct Guarded {
+pub(super) struct GuardedRun {
     pub(super) guardian: u32,
     pub(super) command: Option<PidFd>,
     pub(super) orders: File,
@@ -62,7 +62,7 @@ pub(super) struct Guarded {
 ///
 /// # Errors
 /// The inner one is of the record, the outer one of the system.
-pub(super) fn begin(start: &mut Start<'_>) -> io::Result<Result<Guarded, Error>> {
+pub(super) fn begin(start: &mut Start<'_>) -> io::Result<Result<GuardedRun, Error>> {
     // Its signal is blocked below, so that one mask is to be given back.
     drop(start.file_size.take());
     let mask = SignalMask::block(signals::of_supervisor().chain([FILE_SIZE]))?;
@@ -138,7 +138,7 @@ pub(super) fn begin(start: &mut Start<'_>) -> io::Result<Result<Guarded, Error>>
                 start.name.as_str(),
                 &json!({"token": start.token, "pid": command, "supervisor": std::process::id(), "guardian": guardian}),
             );
-            Ok(Guarded { guardian, command: PidFd::open(command).ok(), orders, news, queue, strangers })
+            Ok(GuardedRun { guardian, command: PidFd::open(command).ok(), orders, news, queue, strangers })
         }
         Ok(None) => {
             Err(Error::new(Kind::NotOwner, format!("{} was broken meanwhile; nothing was run", start.name)))

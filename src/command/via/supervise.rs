@@ -2,9 +2,9 @@
 //! lock back when nothing of the run is left.
 
 use super::ViaCall;
-use super::frames::{Frames, KillReason, News, Order, send};
-use super::keeper::{Found, Hold, Keeper};
-use super::start::{Guarded, Start, begin};
+use super::frames::{FrameOrder, Frames, KillReason, News, send};
+use super::keeper::{Hold, Keeper, KeeperNews};
+use super::start::{GuardedRun, Start, begin};
 use crate::command::exec;
 use crate::command::lock::status_file::StatusFile;
 use crate::command::records::{Records, RunEnd};
@@ -36,7 +36,7 @@ pub(super) fn supervise(mut start: Start<'_>) -> Result<Status, Error> {
     let failed =
         |error: io::Error| Error::new(Kind::System, format!("{name}: nothing was run: {}", reason(&error)));
     let begun = begin(&mut start).map_err(failed).and_then(|guarded| guarded);
-    let Guarded { guardian, command, orders, news, queue, strangers } = match begun {
+    let GuardedRun { guardian, command, orders, news, queue, strangers } = match begun {
         Ok(guarded) => guarded,
         Err(error) => {
             // Nothing runs, so nothing holds the lock. The guardian's pipe is closed, and so it ends, too.
@@ -57,7 +57,7 @@ pub(super) fn supervise(mut start: Start<'_>) -> Result<Status, Error> {
         orders: Some(Arc::clone(&orders)),
     };
     let keeper = Keeper::start(hold).map_err(|error| Error::new(Kind::System, format!("{name}: {error}")))?;
-    drop(send(&orders, Order::Go));
+    drop(send(&orders, FrameOrder::Go));
     let run = ViaRun {
         call: start.call,
         records,
@@ -224,23 +224,23 @@ impl ViaRun<'_> {
     fn hear_the_keeper(&mut self) {
         for found in self.keeper.news() {
             match found {
-                Found::Proved(sent_us) => self.proved_us = sent_us,
-                Found::Cut(why) => {
+                KeeperNews::Proved(sent_us) => self.proved_us = sent_us,
+                KeeperNews::Cut(why) => {
                     self.cut = true;
                     self.fact("cut", json!({"reason": why}));
                 }
-                Found::Attached => {
+                KeeperNews::Attached => {
                     self.cut = false;
                     if std::mem::take(&mut self.said_cut) {
                         self.warn("the database answers again, and the lock is still ours");
                     }
                     self.fact("attached", json!({}));
                 }
-                Found::StopAsked(kill) => {
+                KeeperNews::StopAsked(kill) => {
                     let (order, due) = if kill {
-                        (Order::Kill(KillReason::Asked), Due::Kill)
+                        (FrameOrder::Kill(KillReason::Asked), Due::Kill)
                     } else {
-                        (Order::Ask, Due::Ask)
+                        (FrameOrder::Ask, Due::Ask)
                     };
                     if self.done < due {
                         self.done = due;
@@ -252,7 +252,7 @@ impl ViaRun<'_> {
                         drop(send(&self.orders, order));
                     }
                 }
-                Found::Lost => self.lost = true,
+                KeeperNews::Lost => self.lost = true,
             }
         }
     }
@@ -297,10 +297,10 @@ impl ViaRun<'_> {
         let max_run = duration::show(self.limits.max_run.unwrap_or_default());
         if due == Due::Kill {
             self.warn(&format!("--max-run {max_run} and --kill-after are over: KILL to what was left"));
-            drop(send(&self.orders, Order::Kill(KillReason::Asked)));
+            drop(send(&self.orders, FrameOrder::Kill(KillReason::Asked)));
         } else {
             self.warn(&format!("--max-run {max_run} is over: TERM to the command and everything it started"));
-            drop(send(&self.orders, Order::Ask));
+            drop(send(&self.orders, FrameOrder::Ask));
         }
     }
 
@@ -331,7 +331,7 @@ impl ViaRun<'_> {
         if caught.went_to_group() && group == Some(signals::own_group()) {
             return;
         }
-        drop(send(&self.orders, Order::Pass(u64::from((caught.signal as i32).unsigned_abs()))));
+        drop(send(&self.orders, FrameOrder::Pass(u64::from((caught.signal as i32).unsigned_abs()))));
     }
 
     /// The guardian was killed: nothing may work unguarded. Its children died with it, their children are ours now,

@@ -45,8 +45,8 @@ pub(crate) fn explain(terminal: &Terminal, policy: &ReapPolicy) -> Vec<Condition
     let turn = || -> Result<(), Miss> {
         alive(terminal)?;
         match finished::finished(terminal, policy)? {
-            finished::Finished::Said => Ok(()),
-            finished::Finished::Interrupted => {
+            finished::HowFinished::Said => Ok(()),
+            finished::HowFinished::Interrupted => {
                 work::processes(terminal, policy)?;
                 finished::interrupted(terminal, policy)
             }

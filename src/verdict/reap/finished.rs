@@ -17,7 +17,7 @@ const REPAINT: Duration = Duration::from_secs(10);
 
 /// How a run came to be finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finished {
+pub(super) enum HowFinished {
     /// It was said.
     Said,
     /// A turn was begun and nothing has been heard of it for longer than `--idle`.
@@ -25,9 +25,9 @@ pub(super) enum Finished {
 }
 
 /// Second condition: the runner, or the agent's own mark, says that the turn is over.
-pub(super) fn finished(terminal: &Terminal, policy: &ReapPolicy) -> Result<Finished, Miss> {
+pub(super) fn finished(terminal: &Terminal, policy: &ReapPolicy) -> Result<HowFinished, Miss> {
     match &terminal.idle {
-        Idle::Yes(_) => Ok(Finished::Said),
+        Idle::Yes(_) => Ok(HowFinished::Said),
         Idle::Marked(mark) => marked(terminal, mark, policy),
         Idle::Unmarked => no_hooks("it has no mark"),
         Idle::Busy(why) => keep(KeepReason::Busy, why),
@@ -52,7 +52,7 @@ fn no_hooks<T>(what: &str) -> Result<T, Miss> {
     )
 }
 
-fn marked(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<Finished, Miss> {
+fn marked(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<HowFinished, Miss> {
     if mark.by == MarkedBy::Claim && !mark.is_hooked() {
         return no_hooks("it was only claimed");
     }
@@ -78,7 +78,7 @@ fn working<T>(mark: &AgentMark) -> Result<T, Miss> {
 }
 
 /// A turn that never ended is at work, unless nothing else speaks for that any more.
-fn busy(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<Finished, Miss> {
+fn busy(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<HowFinished, Miss> {
     let age = mark.at.age(policy.now).unwrap_or_default();
     let who = match mark.by {
         MarkedBy::Hook => "a hook of its agent said",
@@ -92,7 +92,7 @@ fn busy(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<Fi
     if mark.tasks.is_some() {
         return working(mark);
     }
-    Ok(Finished::Interrupted)
+    Ok(HowFinished::Interrupted)
 }
 
 /// What is left of a turn that was begun and never ended, as after Esc: no process at work, no job, no connection.
@@ -128,7 +128,7 @@ pub(super) fn interrupted(terminal: &Terminal, policy: &ReapPolicy) -> Result<()
 
 /// An idle mark stands for one process. Where beginnings of turns are told too, nothing but another mark
 /// ends it; where only ends are told, later output may be the next turn.
-fn holds(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<Finished, Miss> {
+fn holds(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<HowFinished, Miss> {
     if later(mark.at, policy.now) > START_SLACK {
         return keep(KeepReason::MarkStale, "its idle mark lies in the future");
     }
@@ -136,7 +136,7 @@ fn holds(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<F
         return keep(KeepReason::MarkStale, "marked idle before this process began");
     }
     if mark.busy.count > 0 {
-        return Ok(Finished::Said);
+        return Ok(HowFinished::Said);
     }
     let Some(printed) = terminal.output.printed_by else {
         return keep(KeepReason::NoClock, &terminal.output.source);
@@ -153,5 +153,5 @@ fn holds(terminal: &Terminal, mark: &AgentMark, policy: &ReapPolicy) -> Result<F
             format!("something was printed up to {late} after its idle mark"),
         );
     }
-    Ok(Finished::Said)
+    Ok(HowFinished::Said)
 }

@@ -27,7 +27,7 @@ impl Random {
 
 /// What an agent tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum HistoryKind {
     /// Beginnings and ends of turns, and what goes on in the background.
     Everything,
     /// Beginnings and ends.
@@ -51,7 +51,7 @@ struct Job {
 
 /// The run as it really is. Times are seconds of a clock that nobody sets.
 struct Run {
-    kind: Kind,
+    kind: HistoryKind,
     now: u64,
     /// The wall clock is so far ahead of it.
     skew: u64,
@@ -71,7 +71,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: HistoryKind) -> Self {
         let mark = AgentMark::after(None, AgentSaid::Claimed, WallTime(BEGIN * 1000));
         let now = BEGIN + 5;
         Self {
@@ -111,21 +111,21 @@ impl Run {
     }
 
     fn step(&mut self, random: &mut Random) {
-        let rest = if self.turn && self.kind == Kind::Ends { 40 } else { 400 };
+        let rest = if self.turn && self.kind == HistoryKind::Ends { 40 } else { 400 };
         self.now += 1 + random.below(rest);
-        if self.turn && (self.kind == Kind::Ends || random.chance(40)) {
+        if self.turn && (self.kind == HistoryKind::Ends || random.chance(40)) {
             self.printed = self.now;
         }
         match random.below(14) {
             0..=2 if !self.turn && !self.asks => self.begin(random),
             3 | 4 if self.turn => self.end(random),
-            5 if self.turn && self.kind != Kind::Ends => self.cut_short(),
+            5 if self.turn && self.kind != HistoryKind::Ends => self.cut_short(),
             6 if self.turn => self.start_job(random),
             7 if !self.jobs.is_empty() => {
                 let which = usize::try_from(random.below(self.jobs.len() as u64)).unwrap_or(0);
                 self.jobs.remove(which);
             }
-            8 if self.turn && matches!(self.kind, Kind::Everything | Kind::Turns) => {
+            8 if self.turn && matches!(self.kind, HistoryKind::Everything | HistoryKind::Turns) => {
                 (self.turn, self.asks, self.thinks) = (false, true, false);
                 self.say(AgentSaid::Question);
             }
@@ -136,7 +136,7 @@ impl Run {
             // A reminder, a minute after a turn.
             10 if !self.turn
                 && self.mark.idle.count > 0
-                && matches!(self.kind, Kind::Everything | Kind::Turns) =>
+                && matches!(self.kind, HistoryKind::Everything | HistoryKind::Turns) =>
             {
                 self.printed = self.now;
                 self.say(AgentSaid::Reminder);
@@ -150,7 +150,7 @@ impl Run {
             }
             _ => {}
         }
-        if self.kind == Kind::Everything && random.chance(3) {
+        if self.kind == HistoryKind::Everything && random.chance(3) {
             self.skew = random.below(STEP);
         }
         if self.at_work() {
@@ -160,7 +160,7 @@ impl Run {
 
     fn begin(&mut self, random: &mut Random) {
         (self.turn, self.thinks, self.printed) = (true, random.chance(30), self.now);
-        if matches!(self.kind, Kind::Everything | Kind::Turns) {
+        if matches!(self.kind, HistoryKind::Everything | HistoryKind::Turns) {
             self.say(AgentSaid::Busy);
         }
     }
@@ -168,21 +168,21 @@ impl Run {
     fn start_job(&mut self, random: &mut Random) {
         let pid = 100 + u32::try_from(random.below(1_000_000)).unwrap_or(0);
         // Who knows all its work reports what it adopted out, too.
-        let adopted = self.kind != Kind::Everything && random.chance(30);
+        let adopted = self.kind != HistoryKind::Everything && random.chance(30);
         self.jobs.push(Job { pid, adopted, started: self.now, works: random.chance(30), quiet: None });
     }
 
     fn end(&mut self, random: &mut Random) {
         (self.turn, self.thinks, self.printed) = (false, false, self.now);
-        if self.kind == Kind::Everything && random.chance(15) {
+        if self.kind == HistoryKind::Everything && random.chance(15) {
             self.planned = 1;
         }
         let open = self.jobs.len() as u64 + self.planned;
         match self.kind {
-            Kind::Everything if open == 0 => self.say(AgentSaid::Idle(Background::None)),
-            Kind::Everything => self.say(AgentSaid::Idle(Background::Some(open))),
-            Kind::Turns | Kind::Ends => self.say(AgentSaid::Idle(Background::NotSaid)),
-            Kind::Nothing => {}
+            HistoryKind::Everything if open == 0 => self.say(AgentSaid::Idle(Background::None)),
+            HistoryKind::Everything => self.say(AgentSaid::Idle(Background::Some(open))),
+            HistoryKind::Turns | HistoryKind::Ends => self.say(AgentSaid::Idle(Background::NotSaid)),
+            HistoryKind::Nothing => {}
         }
     }
 
@@ -278,7 +278,7 @@ fn of_ten_thousand_histories_none_is_closed_at_work_and_the_finished_go() {
     let (mut closed, mut passes) = ([0_u32; 4], 0_u32);
     for seed in 0..10_000_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
-        let kinds = [Kind::Everything, Kind::Turns, Kind::Ends, Kind::Nothing];
+        let kinds = [HistoryKind::Everything, HistoryKind::Turns, HistoryKind::Ends, HistoryKind::Nothing];
         let which = usize::try_from(random.below(4)).unwrap_or(0);
         let mut run = Run::new(kinds[which]);
         let interrupted = random.chance(30).then_some(Duration::from_secs(1800));
@@ -290,12 +290,12 @@ fn of_ten_thousand_histories_none_is_closed_at_work_and_the_finished_go() {
             let say = || format!("seed {seed}, step {step}, {:?}: {verdict:?}\n{terminal:?}", run.kind);
             assert!(verdict != Verdict::Close || !run.at_work(), "closed at work: {}", say());
             assert!(
-                verdict != Verdict::Close || run.kind != Kind::Nothing,
+                verdict != Verdict::Close || run.kind != HistoryKind::Nothing,
                 "nobody said it had ended: {}",
                 say()
             );
             let said = run.mark.idle.count > 0 && run.mark.word == crate::model::mark::MarkWord::Idle;
-            let told = matches!(run.kind, Kind::Everything | Kind::Turns) && said;
+            let told = matches!(run.kind, HistoryKind::Everything | HistoryKind::Turns) && said;
             let long = run.now - run.resting.max(run.printed) > IDLE + STEP + 9;
             // The clock was set: a mark may lie ahead of the beginning that is reckoned from it.
             let steady = run.skew == 0 && run.mark.at <= run.wall();

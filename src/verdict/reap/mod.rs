@@ -13,7 +13,7 @@ pub(crate) use work::quiet_jobs;
 use crate::model::duration;
 use crate::model::terminal::{Again, AgentRules, Belongs, Idle, Processes, Terminal};
 use crate::model::time::WallTime;
-use finished::Finished;
+use finished::HowFinished;
 use std::time::Duration;
 
 /// Clocks of terminals round up to eight seconds (tty_io.c); more than that lies in the future.
@@ -136,7 +136,7 @@ fn ladder(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
         Some(said) => said,
         None => finished::finished(terminal, policy)?,
     };
-    if said == Finished::Interrupted {
+    if said == HowFinished::Interrupted {
         finished::interrupted(terminal, policy)?;
     }
     same_again(terminal)
