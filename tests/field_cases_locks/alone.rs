@@ -1,5 +1,5 @@
-//! Where two layers guard one thing, each has its test here in which it stands alone. Each was seen red
-//! with its layer taken out of the source.
+//! Where two layers guard one thing, each has its test here in which it stands alone. Taking a layer out of the source
+//! turns its test red.
 
 use crate::support::{KillOnDrop, Running, Tool, bin, eventually, needs, run};
 use rustix::process::Signal;
