@@ -337,9 +337,9 @@ fn free_gives_up_a_dead_claim_whatever_the_ticket_shows() {
         board.claim(&["acquire", "--for", &owner.id(), "1"]).expect(0);
         owner.end();
         if state == "open" {
-            board.put("1", labels)
+            board.put("1", labels);
         } else {
-            board.close("1", labels)
+            board.close("1", labels);
         }
         board.claim(&["free", "--yes", "1"]).expect(0);
         assert!(board.record("1")["released_at"].is_string(), "{state} {labels:?}");

@@ -25,7 +25,7 @@ fn read(path: impl AsRef<Path>) -> String {
 /// What people read first: the README, and what it leads to.
 fn written() -> Vec<String> {
     let mut files = vec!["README.md".to_owned()];
-    let docs = crate::support::names_in(&root().join("docs"));
+    let docs = support::names_in(&root().join("docs"));
     files.extend(docs.iter().filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")));
     files
 }

@@ -106,8 +106,8 @@ fn stop_signals_nobody_without_the_guard_and_the_right_token() {
     let token = tool.record("x")["token"].to_string();
     let guard = flocked(&tool.file("x.guard"));
     let mut stop = tool.tool("orion-lock", &["stop", "-w", "3s", "--token", &token, "x"]);
-    let stop = stop.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("stop");
-    let stop = KillOnDrop::of(stop.id());
+    let mut child = stop.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("stop");
+    let stop = KillOnDrop::of(child.id());
     eventually("it waits for the guard", || {
         std::fs::read_to_string(format!("/proc/{}/syscall", stop.pid())).is_ok()
             && std::fs::read_dir(format!("/proc/{}/task", stop.pid())).is_ok_and(|tasks| tasks.count() > 1)
@@ -115,7 +115,8 @@ fn stop_signals_nobody_without_the_guard_and_the_right_token() {
     // Meanwhile the lock has another token: it is somebody else's now.
     tool.edit_record("x", |record| record["token"] = (token.parse::<u64>().expect("a number") + 1).into());
     drop(guard);
-    eventually("stop has ended", || !Path::new(&format!("/proc/{}/fd/0", stop.pid())).exists());
+    eventually("stop has ended", || stop.ended());
+    child.wait().expect("its status");
     holder.tell("end");
     assert_eq!(holder.end().stdout, "", "nobody was asked to end");
 }
