@@ -32,12 +32,17 @@ fn play(
     let owner = owner.pid().to_string();
     let start = Barrier::new(contenders + 1);
     let (send, ended) = mpsc::channel();
+    // A round that went wrong fails the test: nobody waits for the next one for ever.
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..contenders {
-            let (send, start, owner) = (send.clone(), &start, &owner);
+            let (send, start, owner, over) = (send.clone(), &start, &owner, &over);
             scope.spawn(move || {
                 for _ in 0..rounds {
                     start.wait();
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
                     send.send(contend(tool, owner)).expect("the judge listens");
                 }
             });
@@ -47,7 +52,14 @@ fn play(
             start.wait();
             let answers: Vec<(i32, Option<u64>)> =
                 (0..contenders).map(|_| ended.recv().expect("an answer")).collect();
-            check(round, &answers);
+            let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(round, &answers)));
+            if let Err(panic) = checked {
+                over.store(true, Ordering::Relaxed);
+                if round + 1 < rounds {
+                    start.wait();
+                }
+                std::panic::resume_unwind(panic);
+            }
         }
     });
 }

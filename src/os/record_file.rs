@@ -14,7 +14,7 @@ use crate::os::dir::{Dir, Opened};
 use crate::os::flock::{self, Mode};
 use rustix::fs::OFlags;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 
 fn file_name(name: &str) -> String {
     format!("{name}.json")
@@ -125,9 +125,27 @@ pub(crate) fn remove_same(dir: &Dir, stem: &str, kind: &str, name: &str, bytes: 
     }
 }
 
-/// Moves a corrupt record out of the way; gives its new name. `None` as `false` in [`place`].
-pub(crate) fn set_aside(dir: &Dir, name: &str, file: &File) -> io::Result<Option<String>> {
+/// Is the record that is open as `file` still the one at its name, and nobody about to take it away? Nobody
+/// is from here on, until the file is closed.
+pub(crate) fn stands(dir: &Dir, stem: &str, file: &File) -> io::Result<bool> {
+    claim(dir, stem, file)
+}
+
+/// Moves a corrupt record out of the way; gives its new name. `None` as `false` in [`place`], or it is not
+/// corrupt any more: somebody with another guard of this name took a temp file for his that was not written
+/// yet, and its writer has written it since.
+pub(crate) fn set_aside(
+    dir: &Dir,
+    name: &str,
+    kind: &str,
+    of: &str,
+    mut file: &File,
+) -> io::Result<Option<String>> {
     if !claim(dir, name, file)? {
+        return Ok(None);
+    }
+    file.seek(io::SeekFrom::Start(0))?;
+    if Stored::parse(&read_bytes(file)?, kind, of).is_ok() {
         return Ok(None);
     }
     for number in 1..1000 {

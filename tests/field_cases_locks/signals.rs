@@ -66,7 +66,7 @@ fn g12_a_command_that_stops_itself_gives_the_terminal_back() {
         );
         let inner = tool.path("inner.sh");
         std::fs::write(&inner, text).expect("write");
-        let line = format!("timeout 40 bash -i '{}'", inner.display());
+        let line = format!("timeout --foreground -k 1 40 bash -i '{}'", inner.display());
         let mut command = tool.command("script");
         command.args(["-qefc", &line, "/dev/null"]);
         let done = run(command.env("TERM", "dumb"));

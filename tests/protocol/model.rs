@@ -27,6 +27,10 @@ pub(crate) enum Mutation {
     NoRecordIsFree,
     /// Without a record and without a token it is free, whoever carries a pulse.
     NoTokenIsFree,
+    /// A record that was empty when it was read is taken away without reading it again.
+    EmptyIsEmpty,
+    /// "Acquired" is said of a record of our own that stands there, without a flock on it.
+    AdoptUnclaimed,
     /// Release writes without comparing tokens.
     ReleaseAnybody,
 }
@@ -103,6 +107,8 @@ pub(crate) struct Process {
     /// The record file it has open, and what it read there.
     pub(crate) old: Option<Id>,
     pub(crate) read: Option<Content>,
+    /// The record file was there and not written yet when it was read.
+    pub(crate) empty: bool,
     /// The temp file it created, wherever its name went.
     pub(crate) temp: Option<Id>,
     pub(crate) token: u8,
@@ -150,6 +156,7 @@ impl World {
             guard: None,
             old: None,
             read: None,
+            empty: false,
             temp: None,
             token: 0,
             pulse: None,

@@ -137,6 +137,7 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
             let old = world.dirs[dir].record;
             next.processes[who].old = old;
             next.processes[who].read = old.and_then(|old| world.records[usize::from(old)].content);
+            next.processes[who].empty = old.is_some() && next.processes[who].read.is_none();
             if process.pc == Pc::Read { go(next, Pc::Judge) } else { release_judged(next, who, mutation) }
         }
         Pc::Judge => judged(next, who, mutation),
@@ -149,6 +150,9 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
                 next.next_pulse = next.next_pulse.max(file + 1);
             }
             let stands = process.placed.is_some() && process.read == process.placed;
+            if stands && mutation != Mutation::AdoptUnclaimed {
+                return go(next, Pc::ClaimOld);
+            }
             let last = stands || mutation == Mutation::RecordBeforeToken;
             go(next, if last { Pc::SecondLook } else { Pc::CreateTemp })
         }
@@ -181,11 +185,14 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
             go(next, Pc::LookAtOld)
         }
         Pc::LookAtOld => {
-            if world.dirs[dir].record == process.old {
-                go(next, Pc::UnlinkOld)
-            } else {
-                again(next, who)
+            let written = world.records[at(process.old)].content.is_some();
+            let changed = process.empty && written && mutation != Mutation::EmptyIsEmpty;
+            if world.dirs[dir].record != process.old || changed {
+                return again(next, who);
             }
+            // Ours from an earlier pass stays where it is.
+            let stands = process.placed.is_some() && process.read == process.placed;
+            go(next, if stands { Pc::SecondLook } else { Pc::UnlinkOld })
         }
         Pc::UnlinkOld => {
             next.dirs[dir].record = None;
@@ -243,7 +250,8 @@ fn judged(mut next: World, who: usize, mutation: Mutation) -> Next {
     if process.placed.is_some() && process.read == process.placed {
         // Ours from an earlier pass: the new guard gets the token, unless it knows a later one.
         let known = next.guards[at(process.guard)].token >= process.token;
-        next.processes[who].pc = if known { Pc::SecondLook } else { Pc::WriteToken };
+        let stands = if mutation == Mutation::AdoptUnclaimed { Pc::SecondLook } else { Pc::ClaimOld };
+        next.processes[who].pc = if known { stands } else { Pc::WriteToken };
         return vec![Ok(next)];
     }
     // What it carried for an earlier try stands for nobody.

@@ -145,8 +145,7 @@ impl Done {
 /// Runs a command to its end.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Done {
-    let out = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    Done::of(out.status, &out.stdout, &out.stderr)
+    Running::to_its_end(command)
 }
 
 /// A private state directory, and our tools as they see it.

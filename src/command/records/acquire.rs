@@ -97,9 +97,9 @@ impl Records {
         let last = guard.token().map_err(|error| self.guard_error(name, &error))?;
         let (all, _) = self.read_all(name, Some(last), progress.placed.is_some());
         let ours = progress.placed.as_ref().and_then(|placed| where_it_stands(placed, &all));
-        if ours.is_some() && all.len() == 1 {
+        if let (Some(_), [own]) = (ours, &all[..]) {
             // Nobody else is there: what was decided before stands.
-            return self.adopt(name, &guard, last, progress);
+            return self.adopt(name, &guard, last, own.file.as_ref(), progress);
         }
         // What an earlier pass locked stands for nobody, not even in our own eyes.
         if ours.is_none() {
@@ -120,7 +120,8 @@ impl Records {
                     self.take_back_ours(name, progress)?;
                     return Ok(Pass::Again);
                 }
-                self.adopt(name, &guard, last, progress)
+                let own = state.members.iter().find(|member| Some(member.position) == ours);
+                self.adopt(name, &guard, last, own.and_then(|own| own.file.as_ref()), progress)
             }
             Admission::Enter { slot } => {
                 self.enter(name, &guard, last, state, slot, request, terms, progress)

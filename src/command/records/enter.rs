@@ -148,17 +148,27 @@ impl Records {
         name: &LockName,
         guard: &Guard<'_>,
         last: GuardToken,
+        file: Option<&File>,
         progress: &mut Progress,
     ) -> Result<Pass, Error> {
         let failed = |error: std::io::Error| self.guard_error(name, &error);
-        let token = progress.placed.as_ref().map_or(0, |(_, record)| record.token);
+        let (position, token) = progress.placed.as_ref().map_or((0, 0), |(at, record)| (*at, record.token));
         if last.number().unwrap_or(0) < token {
             guard.write_token(token).map_err(failed)?;
             if guard.token().map_err(failed)? != GuardToken::Last(token) {
                 return Ok(Pass::Again);
             }
         }
-        if guard.is_current().map_err(failed)? { Ok(self.acquired(name, progress)) } else { Ok(Pass::Again) }
+        // Somebody with another guard of this name may have seen it while it was empty, and be about to set
+        // it aside.
+        let Some(file) = file else { return Ok(Pass::Again) };
+        let stands = self
+            .at(name, position, false, |dir, stem| record_file::stands(dir, stem, file))
+            .map_err(|error| self.record_error(name, &error))?;
+        if stands && guard.is_current().map_err(failed)? {
+            return Ok(self.acquired(name, progress));
+        }
+        Ok(Pass::Again)
     }
 
     /// Takes a record of ours away again, before another one is made.

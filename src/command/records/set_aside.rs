@@ -39,7 +39,9 @@ impl Records {
     ) -> Result<Option<String>, Error> {
         let Some(file) = file else { return Ok(None) };
         let aside = self
-            .at(name, position, false, |dir, stem| record_file::set_aside(dir, stem, file))
+            .at(name, position, false, |dir, stem| {
+                record_file::set_aside(dir, stem, self.kind, name.as_str(), file)
+            })
             .map_err(|error| self.record_error(name, &error))?;
         let Some(aside) = aside else { return Ok(None) };
         let line = format!(
