@@ -91,9 +91,9 @@ fn what_is_free_newer_or_of_another_token_is_left_alone() {
     tool.lock(&["break", "--yes", "--token", &token.to_string(), "x"]).expect(0).says("free already");
     tool.lock(&["break", "--yes", "--token", &(token + 1).to_string(), "x"]).expect(77);
     assert_eq!(tool.record("x").to_string(), before);
-    tool.edit_record("x", |record| record["schema"] = 2.into());
+    tool.edit_record("x", |record| record["schema"] = 3.into());
     tool.lock(&["break", "--yes", "--token", &token.to_string(), "x"]).expect(65);
-    assert_eq!(tool.record("x")["schema"], 2);
+    assert_eq!(tool.record("x")["schema"], 3);
 }
 
 #[test]

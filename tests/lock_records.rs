@@ -100,7 +100,7 @@ fn a_corrupt_record_does_not_end_a_run_that_lives() {
 fn a_newer_format_is_65_and_untouched() {
     let tool = Tool::new();
     for bytes in
-        ["{\"schema\":2}", "{\"schema\":99,\"owners\":\"who knows\"}", "{\"schema\":18446744073709551615}"]
+        ["{\"schema\":3}", "{\"schema\":99,\"owners\":\"who knows\"}", "{\"schema\":18446744073709551615}"]
     {
         tool.write_record("sync", bytes);
         tool.lock(&["run", "sync", "true"]).expect(65).one_line().says("schema");

@@ -11,7 +11,7 @@ demo_reap() {
     local reap="--runner tmux --tmux-socket \$S --automation nightly --idle 2s --force"
     say "Two agents in tmux: one has finished its turn and sits at its prompt, one works."
     type 0 'orion-fire --tmux-socket $S --automation nightly -- sh -c "orion-mark idle; exec cat"'
-    type 0 'orion-fire --tmux-socket $S --automation nightly --lock other -- cat'
+    type 0 'orion-fire --tmux-socket $S --automation nightly --lock other -- sh -c "orion-mark busy; while echo a step; do sleep 0.5; done"'
     type 75 'orion-precheck nightly'
     say "The reaper tells them apart (ten minutes of silence are the default, not two seconds)."
     until orion-reap -q --dry-run --runner tmux --tmux-socket "$S" --automation nightly --idle 2s --force |
@@ -21,7 +21,7 @@ demo_reap() {
     type 0 "orion-precheck --reap $reap nightly"
     says 'closed 1'
     type 0 "orion-reap $reap"
-    says 'kept, busy: marked busy by its agent'
+    says 'closed 0, kept 1'
     type 0 'orion-fire --reap --tmux-socket $S --automation nightly -- cat'
     tmux -S "$S" kill-server
 }

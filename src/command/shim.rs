@@ -4,7 +4,7 @@
 
 use crate::cli::shared::ShimArgs;
 use crate::command::exec;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, reason};
 use crate::exit::Status;
 use crate::os::mask::{Blocked, SignalMask};
 use crate::os::start_barrier::{StartBarrier, WaitingShim};
@@ -49,7 +49,12 @@ pub(crate) fn become_command(
     gone: &str,
 ) -> Result<Status, Error> {
     let Some(mask) = SignalMask::parse(&args.mask) else { return Err(typed) };
-    let Ok(mut waiting) = WaitingShim::take_over(args.gate, args.answer) else { return Err(typed) };
+    let mut waiting = match WaitingShim::take_over(args.gate, args.answer) {
+        Ok(waiting) => waiting,
+        // No such descriptor: nobody of ours started this.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(typed),
+        Err(error) => return Err(Error::new(Kind::System, format!("the start barrier: {}", reason(&error)))),
+    };
     if !waiting.is_opened() {
         return Err(Error::new(Kind::System, gone));
     }
