@@ -16,11 +16,11 @@ sleep 0.2
 WORKER
     chmod +x "$place/bin/worker"
     say "Ten tickets, and two watchers that share them: one here, one as if on another machine."
-    echo '$ orion-claim -q watch --every 1s --max 2 -- worker &'
-    orion-claim -q watch --every 1s --max 2 -- worker &
+    echo '$ orion-claim -q watch --every 1s --quick 0 --max 2 -- worker &'
+    orion-claim -q watch --every 1s --quick 0 --max 2 -- worker &
     first=$!
-    echo '$ orion-claim --dir OTHER -q watch --every 1s --max 2 -- worker &'
-    orion-claim --dir "$place/other" -q watch --every 1s --max 2 -- worker &
+    echo '$ orion-claim --dir OTHER -q watch --every 1s --quick 0 --max 2 -- worker &'
+    orion-claim --dir "$place/other" -q watch --every 1s --quick 0 --max 2 -- worker &
     second=$!
     working[$first]=1 working[$second]=1
     until (($(wc -l <"$WORKED") >= 4)); do sleep 0.02; done
