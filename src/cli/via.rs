@@ -16,7 +16,7 @@ pub(crate) struct ViaRunOptions {
     /// With --via: so long without the database the run works on, then it is stopped [grace less 3s or a tenth]
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) fence: Option<Duration>,
-    /// With --via: so long a stopped run waits for the database before it is killed [1h]
+    /// With --via: so long a stopped run waits for the database before it is killed (1h)
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) frozen: Option<Duration>,
     /// With --via: exit 75 if the last run of NAME that began had this KEY
@@ -65,7 +65,7 @@ pub(crate) struct ViaInit {
     /// Who may use the locks; repeat it for more
     #[arg(long, value_name = "ROLE")]
     pub(crate) grant: Vec<String>,
-    /// The longest grace that a run may promise [60s]
+    /// The longest grace that a run may promise (60s)
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) max_grace: Option<Duration>,
 }

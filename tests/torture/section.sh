@@ -8,23 +8,23 @@
 # highest first: so the inside is empty before the lock is free.
 name=$1 how=$2 ms=${3-3}
 if [[ $how == guard-* ]]; then
-    # shellcheck source=/dev/null
-    . "$ORION_BASH"
-    orion_guard "$name" -w forever -q
-    how=${how#guard-}
+	# shellcheck source=/dev/null
+	. "$ORION_BASH"
+	orion_guard "$name" -w forever -q
+	how=${how#guard-}
 fi
 exec 250>>"$name.inside"
 flock -n 250 || echo "overlap $$ $ORION_LOCK_TOKEN" >>"$name.events"
 echo "enter $$ $ORION_LOCK_TOKEN" >>"$name.events"
 sleep "$(printf '0.%03d' "$ms")"
 case $how in
-    die) kill -9 $$ ;;
-    # What is started lives on, and with it the lock.
-    fork) (sleep "$(printf '0.%03d' "$ms")") & ;;
-    exec) exec bash -c 'sleep 0.002; echo "leave $$ $ORION_LOCK_TOKEN" >>"$0.events"' "$name" ;;
+die) kill -9 $$ ;;
+# What is started lives on, and with it the lock.
+fork) (sleep "$(printf '0.%03d' "$ms")") & ;;
+exec) exec bash -c 'sleep 0.002; echo "leave $$ $ORION_LOCK_TOKEN" >>"$0.events"' "$name" ;;
 esac
 echo "leave $$ $ORION_LOCK_TOKEN" >>"$name.events"
 if [[ -v __orion_held ]]; then
-    flock -u 250
-    orion_release "$name"
+	flock -u 250
+	orion_release "$name"
 fi
