@@ -65,8 +65,27 @@ fn a_night_of_forty_runs_answers_why_a_run_was_skipped() {
     assert_eq!(story("2026-11-28T21:15Z"), is("held", 5, 6), "the run that was skipped then");
     assert_eq!(story("2026-11-28T21:39Z"), is("held", 5, 6));
     assert_eq!(story("2026-11-28T21:42Z"), is("free", 5, 6));
-    assert_eq!(story("2026-11-28T19:00Z"), is("free", 0, 1));
+    assert_eq!(story("2026-11-28T19:00Z"), is("not_logged", 0, 1));
+    // A minute is all of it: cron starts a second after.
+    assert_eq!(story("2026-11-28T20:14Z"), is("free", 1, 2));
+    assert_eq!(story("2026-11-28T20:14:30Z"), is("free", 1, 2));
     assert_eq!(story("2026-11-29T23:00Z"), is("free", 40, 0));
+    // The run that began some seconds into the minute belongs to it.
+    write_log(
+        &tool,
+        "late",
+        &[line("2026-11-28T09:45:01.036Z", "acquired", 1), line("2026-11-28T09:45:30Z", "skipped", 1)],
+    );
+    let done = tool.lock(&["log", "--at", "2026-11-28T09:45Z", "late"]).expect(0);
+    assert!(
+        done.stdout.contains("held by pid 1001") && done.stdout.contains("skipped meanwhile: once"),
+        "{}",
+        done.stdout
+    );
+    assert!(!done.stdout.contains("nothing is logged of that time"));
+    tool.lock(&["log", "--at", "2026-11-28T09:45Z", "nosuch"])
+        .expect(0)
+        .prints("nothing is logged of that time");
     // In the words of a person, in the time zone of a person.
     let mut command = tool.tool("orion-lock", &["log", "--at", "2026-11-28 22:15", "sync"]);
     let done = support::run(command.env("TZ", "CET-1")).expect(0);
@@ -139,7 +158,7 @@ fn the_night_is_a_row_as_wide_as_the_screen() {
         "{}",
         lines[0]
     );
-    assert!(lines[0].ends_with("40 runs, 16 skipped, 1 failed, longest 40m"), "{}", lines[0]);
+    assert!(lines[0].ends_with("40 runs, 16 skipped, 1 failed, longest at least 40m"), "{}", lines[0]);
     assert!(lines[0].contains('!') && lines[0].chars().count() <= 100, "{}", lines[0]);
     assert!(lines[1].contains("00:00") && lines[1].contains("06:00"), "{}", lines[1]);
     // In a locale without UTF-8, and where the screen has no room for the sum.
@@ -213,7 +232,11 @@ fn the_page_is_seen_in_a_real_browser() {
     }
     // Every bar says what its row of the table says.
     let seen = browser(&tool, "1600,900", &["--dump-dom"]).stdout;
-    assert!(seen.contains("role=\"img\" aria-label=\"sync: 40 runs, 16 skipped, 1 failed, longest 40m\""));
+    assert!(
+        seen.contains(
+            "role=\"img\" aria-label=\"sync: 40 runs, 16 skipped, 1 failed, longest at least 40m\""
+        )
+    );
     let cells = |row: &str| -> Vec<String> {
         let cells = row.split("<td>").skip(1).filter_map(|cell| cell.split("</td>").next());
         cells.map(str::to_owned).collect()
@@ -296,6 +319,7 @@ fn metrics_are_what_status_says() {
     }
     let text = tool.lock(&["metrics"]).expect(0).silent().stdout;
     assert!(text.ends_with("# EOF\n"), "{text}");
+    tool.lock(&["--json", "metrics"]).expect(64).says("OpenMetrics");
     let values = |name: &str| {
         ["holders", "unknown", "stuck", "skips_in_a_row", "last_status"].map(|what| metric(&text, what, name))
     };

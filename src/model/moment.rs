@@ -15,6 +15,18 @@ pub(crate) enum Moment {
     At(WallTime),
 }
 
+impl Moment {
+    /// How long the moment lasts that was meant, milliseconds: `09:45` is that minute, `09:45:07` that second.
+    pub(crate) fn length_ms(self) -> u64 {
+        let whole_minute = match self {
+            Self::Ago(_) => return 0,
+            Self::Local(_, [_, _, second]) => second == 0,
+            Self::At(time) => time.0.is_multiple_of(60_000),
+        };
+        if whole_minute { 59_999 } else { 999 }
+    }
+}
+
 /// The day of a local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Day {
@@ -98,6 +110,8 @@ mod tests {
         assert_eq!(parse("90m"), Ok(Moment::Ago(Duration::from_secs(5400))));
         assert_eq!(parse("09:45"), Ok(Moment::Local(Day::Last, [9, 45, 0])));
         assert_eq!(parse("09:45:07"), Ok(Moment::Local(Day::Last, [9, 45, 7])));
+        let length = |text| parse(text).map(Moment::length_ms);
+        assert_eq!((length("09:45"), length("09:45:07"), length("90m")), (Ok(59_999), Ok(999), Ok(0)));
         assert_eq!(parse("2026-11-29"), Ok(Moment::Local(Day::Date([2026, 11, 29]), [0; 3])));
         assert_eq!(parse("2026-11-29 09:45"), Ok(Moment::Local(Day::Date([2026, 11, 29]), [9, 45, 0])));
         assert_eq!(parse("2026-11-29T09:45:01.5Z"), utc("2026-11-29T09:45:01.5Z"));

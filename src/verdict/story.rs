@@ -123,16 +123,17 @@ pub(crate) fn runs(events: &[Event]) -> Vec<ToldRun> {
     runs
 }
 
-/// What was at `at`, out of all runs of a name; `live` are the tokens of those that are there now.
-pub(crate) fn then<'a>(runs: &'a [ToldRun], at: WallTime, live: &[u64]) -> Then<'a> {
-    let begun = || runs.iter().filter(move |run| run.begun <= at);
+/// What was between two instants, both included, out of all runs of a name; `live` are the tokens of those
+/// that are there now.
+pub(crate) fn then<'a>(runs: &'a [ToldRun], (from, to): (WallTime, WallTime), live: &[u64]) -> Then<'a> {
+    let begun = || runs.iter().filter(move |run| run.begun <= to);
     let surely =
-        |run: &&ToldRun| at <= run.held_until() || (run.end == ToldEnd::Open && live.contains(&run.token));
+        |run: &&ToldRun| from <= run.held_until() || (run.end == ToldEnd::Open && live.contains(&run.token));
     let held: Vec<&ToldRun> = begun().filter(surely).collect();
     if !held.is_empty() {
         return Then::Held(held);
     }
-    let perhaps: Vec<&ToldRun> = begun().filter(|run| run.over_by().is_none_or(|over| at < over)).collect();
+    let perhaps: Vec<&ToldRun> = begun().filter(|run| run.over_by().is_none_or(|over| from < over)).collect();
     if perhaps.is_empty() { Then::Free } else { Then::Perhaps(perhaps) }
 }
 
@@ -188,13 +189,14 @@ mod tests {
             }
             Then::Free => "free".to_owned(),
         };
-        assert_eq!(tokens(then(&runs, time("09:45"), &[])), "held [5]");
-        assert_eq!(tokens(then(&runs, time("09:59"), &[])), "perhaps [5]");
-        assert_eq!(tokens(then(&runs, time("10:10"), &[])), "held [6]");
-        assert_eq!(tokens(then(&runs, time("10:30"), &[])), "free");
-        assert_eq!(tokens(then(&runs, time("09:00"), &[])), "free");
-        assert_eq!(tokens(then(&runs, time("12:30"), &[])), "perhaps [8]");
-        assert_eq!(tokens(then(&runs, time("12:30"), &[8])), "held [8]");
+        assert_eq!(tokens(then(&runs, (time("09:45"), time("09:45")), &[])), "held [5]");
+        assert_eq!(tokens(then(&runs, (time("09:59"), time("09:59")), &[])), "perhaps [5]");
+        assert_eq!(tokens(then(&runs, (time("10:10"), time("10:10")), &[])), "held [6]");
+        assert_eq!(tokens(then(&runs, (time("10:30"), time("10:30")), &[])), "free");
+        assert_eq!(tokens(then(&runs, (time("09:00"), time("09:00")), &[])), "free");
+        assert_eq!(tokens(then(&runs, (time("12:30"), time("12:30")), &[])), "perhaps [8]");
+        assert_eq!(tokens(then(&runs, (time("12:30"), time("12:30")), &[8])), "held [8]");
+        assert_eq!(tokens(then(&runs, (time("10:50"), time("11:00")), &[])), "held [7]", "begun in between");
     }
 
     #[test]

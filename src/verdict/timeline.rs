@@ -123,13 +123,19 @@ impl Lane {
 
     /// `3 runs, 7 skipped, 1 failed`: the numbers behind a row.
     pub(crate) fn totals(&self, window: Window) -> Totals {
-        let mut totals = Totals::default();
-        for (run, _) in self.within(window) {
+        let (mut totals, mut longest_possible) = (Totals::default(), 0);
+        for (run, span) in self.within(window) {
             totals.runs += 1;
             totals.failed += usize::from(run.failed());
             totals.turned_away = totals.turned_away.saturating_add(run.turned_away);
-            totals.longest_s = totals.longest_s.max(run.held_s().0);
+            let lives = run.end == ToldEnd::Open && self.live.contains(&run.token);
+            let until = if lives { span.surely } else { run.held_until() };
+            let at_least = until.seconds().saturating_sub(run.begun.seconds());
+            totals.longest_s = totals.longest_s.max(at_least);
+            longest_possible =
+                longest_possible.max(if lives { at_least } else { run.held_s().1.unwrap_or(u64::MAX) });
         }
+        totals.longest_is_exact = longest_possible <= totals.longest_s;
         totals
     }
 }
@@ -142,6 +148,8 @@ pub(crate) struct Totals {
     pub(crate) turned_away: u64,
     /// The longest time that one surely held it, seconds.
     pub(crate) longest_s: u64,
+    /// None can have held it for longer than that.
+    pub(crate) longest_is_exact: bool,
 }
 
 #[cfg(test)]
@@ -216,7 +224,10 @@ mod tests {
         assert_eq!(drawn(&lane), "12211.1...");
         let window = Window { from: time(0), to: time(100) };
         assert_eq!(lane.most(window), 2);
-        assert_eq!(lane.totals(window), Totals { runs: 3, failed: 0, turned_away: 0, longest_s: 3000 });
+        assert_eq!(
+            lane.totals(window),
+            Totals { runs: 3, failed: 0, turned_away: 0, longest_s: 3000, longest_is_exact: true }
+        );
     }
 
     #[test]

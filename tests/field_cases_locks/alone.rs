@@ -1,5 +1,4 @@
-//! Where two layers guard one thing, each has its test here in which it stands alone. Taking a layer out of the source
-//! turns its test red.
+//! Where two layers guard one thing, each has its test here in which it stands alone.
 
 use crate::support::{KillOnDrop, Running, Tool, bin, eventually, needs, run};
 use rustix::process::Signal;

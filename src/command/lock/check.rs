@@ -48,6 +48,9 @@ pub(super) fn check(call: &LockCall, args: &LockCheck) -> Result<Status, Error> 
 }
 
 pub(super) fn metrics(call: &LockCall, args: &LockMetrics) -> Result<Status, Error> {
+    if call.report.json {
+        return Err(Error::usage("metrics prints OpenMetrics, not JSON").hint("orion-lock --json list"));
+    }
     let mut all = gather(call, &args.names)?;
     let left_out = all.len().saturating_sub(args.most);
     all.truncate(args.most);

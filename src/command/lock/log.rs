@@ -25,6 +25,8 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
     let wanted = args.name.as_deref().map(name).transpose()?;
     known_events(&args.event)?;
     if let Some(at) = moment("--at", args.at)? {
+        let length = args.at.map_or(0, Moment::length_ms);
+        let at = (at, WallTime(at.0.saturating_add(length)));
         return tell_story(call, &args.whose, wanted, at);
     }
     let mut events: Vec<Event> = Vec::new();
@@ -86,7 +88,7 @@ fn tell_story(
     call: &LockCall,
     whose: &Whose,
     wanted: Option<LockName>,
-    at: WallTime,
+    (at, to): (WallTime, WallTime),
 ) -> Result<Status, Error> {
     let (mut stories, mut looked_in) = (Vec::new(), Vec::new());
     for place in places(call, whose)? {
@@ -96,7 +98,7 @@ fn tell_story(
         for name in names {
             let live =
                 LockName::parse(name.as_ref()).map_or_else(|_| Vec::new(), |name| live_tokens(&store, &name));
-            let story = Story::of(name.clone(), at, &store.read_log(&name), live);
+            let story = Story::of(name.clone(), (at, to), &store.read_log(&name), live);
             if wanted.is_some() || !story.is_empty() {
                 stories.push(story);
             }

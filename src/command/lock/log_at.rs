@@ -16,6 +16,8 @@ const NEAR: u64 = 60_000;
 pub(super) struct Story {
     name: String,
     at: WallTime,
+    /// The end of what was meant: the minute of `09:45`.
+    to: WallTime,
     runs: Vec<ToldRun>,
     /// Tokens of those that hold it now.
     live: Vec<u64>,
@@ -24,7 +26,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    pub(super) fn of(name: String, at: WallTime, events: &[Event], live: Vec<u64>) -> Self {
+    pub(super) fn of(name: String, (at, to): (WallTime, WallTime), events: &[Event], live: Vec<u64>) -> Self {
         let is_near = |event: &&Event| {
             let apart = WallTime::parse(&event.at).map(|time| time.0.abs_diff(at.0));
             let told = matches!(event.event.as_str(), "acquired" | "released" | "ended" | "reclaimed");
@@ -33,20 +35,25 @@ impl Story {
                 && (!event.is_turned_away() || event.token.is_none())
         };
         let near = events.iter().filter(is_near).cloned().collect();
-        Self { name, at, runs: runs(events), live, near }
+        Self { name, at, to, runs: runs(events), live, near }
     }
 
     /// Does the log say anything about this moment?
     pub(super) fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.runs.iter().all(|run| run.begun > self.at)
+        self.near.is_empty() && self.runs.iter().all(|run| run.begun > self.to)
+    }
+
+    /// Did the log begin later?
+    fn knows_nothing(&self) -> bool {
+        self.runs.iter().all(|run| run.begun > self.to)
     }
 
     fn next(&self) -> Option<&ToldRun> {
-        self.runs.iter().filter(|run| run.begun > self.at).min_by_key(|run| run.begun)
+        self.runs.iter().filter(|run| run.begun > self.to).min_by_key(|run| run.begun)
     }
 
     fn previous(&self) -> Option<&ToldRun> {
-        self.runs.iter().filter(|run| run.begun <= self.at).max_by_key(|run| run.begun)
+        self.runs.iter().filter(|run| run.begun <= self.to).max_by_key(|run| run.begun)
     }
 
     /// A few lines for a person.
@@ -54,7 +61,8 @@ impl Story {
         let name = escape(self.name.as_bytes(), 100);
         let mut lines = Vec::new();
         let head = |what: &str| format!("{name} at {}: {what}", show(self.at));
-        match then(&self.runs, self.at, &self.live) {
+        match then(&self.runs, (self.at, self.to), &self.live) {
+            Then::Free if self.knows_nothing() => lines.push(head("nothing is logged of that time")),
             Then::Held(held) => {
                 for run in held {
                     lines.push(head(&format!("held by {}", who(run))));
@@ -125,8 +133,10 @@ impl Story {
                 length(run.seen),
                 length(gone)
             ),
-            ToldEnd::Open if self.live.contains(&run.token) => "it still holds it".to_owned(),
-            ToldEnd::Open => format!("last seen at {}; when it ended is not known yet", show(run.seen)),
+            ToldEnd::Open if self.live.contains(&run.token) => {
+                "this run, or what it started, still holds the lock".to_owned()
+            }
+            ToldEnd::Open => format!("last seen at {}; nothing is logged of its end", show(run.seen)),
         }
     }
 
@@ -135,9 +145,10 @@ impl Story {
         let state = |then: &Then<'_>| match then {
             Then::Held(_) => "held",
             Then::Perhaps(_) => "not_known",
+            Then::Free if self.knows_nothing() => "not_logged",
             Then::Free => "free",
         };
-        let then = then(&self.runs, self.at, &self.live);
+        let then = then(&self.runs, (self.at, self.to), &self.live);
         let holders: Vec<Value> = match &then {
             Then::Held(runs) | Then::Perhaps(runs) => runs.iter().map(|run| object(run)).collect(),
             Then::Free => Vec::new(),

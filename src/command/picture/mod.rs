@@ -28,7 +28,8 @@ fn summary(lane: &Lane, window: Window) -> String {
         parts.push(format!("{} failed", totals.failed));
     }
     if totals.longest_s > 0 {
-        parts.push(format!("longest {}", duration::show(Duration::from_secs(totals.longest_s))));
+        let least = if totals.longest_is_exact { "" } else { "at least " };
+        parts.push(format!("longest {least}{}", duration::show(Duration::from_secs(totals.longest_s))));
     }
     parts.join(", ")
 }
