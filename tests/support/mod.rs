@@ -145,7 +145,9 @@ impl Done {
 /// Runs a command to its end.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Done {
-    Running::to_its_end(command)
+    // Not spawn(): what was set for its output stays, what was not is a pipe.
+    let out = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Done::of(out.status, &out.stdout, &out.stderr)
 }
 
 /// A private state directory, and our tools as they see it.

@@ -17,12 +17,7 @@ pub(crate) struct Running {
     stderr: Heard<ChildStderr>,
     /// Its first line.
     pub(crate) line: String,
-    /// How long any wait for it may take.
-    bound: Duration,
 }
-
-/// The bound for a program that is run to its end: some build, or play many rounds.
-const LONGEST: Duration = Duration::from_secs(400);
 
 /// A pipe and what came out of it that nobody has taken yet.
 #[derive(Debug)]
@@ -55,24 +50,13 @@ impl Running {
         let stdin = child.stdin.take();
         let stdout = Heard::of(child.stdout.take().unwrap());
         let stderr = Heard::of(child.stderr.take().unwrap());
-        let mut running = Self { child, stdin, stdout, stderr, line: String::new(), bound: LONG };
+        let mut running = Self { child, stdin, stdout, stderr, line: String::new() };
         running.line = running.next_line();
         if running.line.is_empty() {
             let done = running.end();
             panic!("{command:?} said nothing: {done:?}");
         }
         running
-    }
-
-    /// Runs it to its end, of which nothing is expected on the way.
-    #[track_caller]
-    pub(super) fn to_its_end(command: &mut Command) -> Done {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let stdout = Heard::of(child.stdout.take().unwrap());
-        let stderr = Heard::of(child.stderr.take().unwrap());
-        let mut running = Self { child, stdin: None, stdout, stderr, line: String::new(), bound: LONGEST };
-        running.end()
     }
 
     /// Its pid, which is ours to signal until it was waited for.
@@ -100,14 +84,14 @@ impl Running {
     /// Reads both pipes, so that it never waits for us, until `enough`. What it said is in the failure.
     #[track_caller]
     fn listen(&mut self, what: &str, enough: impl Fn(&Self) -> bool) {
-        let end = Instant::now() + self.bound;
+        let end = Instant::now() + LONG;
         while !enough(self) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 drop(self.child.kill());
                 let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let (out, err) = (said(&self.stdout.bytes), said(&self.stderr.bytes));
-                panic!("{what} did not come in {}s; stdout: {out}\nstderr: {err}", self.bound.as_secs());
+                panic!("{what} did not come in {}s; stdout: {out}\nstderr: {err}", LONG.as_secs());
             }
             let wait = rustix::event::Timespec::try_from(left).unwrap();
             let flags = rustix::event::PollFlags::IN;
