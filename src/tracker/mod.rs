@@ -317,6 +317,39 @@ fn issue_number(text: &str) -> Result<Key, Failure> {
     })
 }
 
+/// What a server that answered "not found" about `path` means, where tickets are numbered issues: the issue, the
+/// `kind` of thing that holds it (a repository, a project) with this `name`, or a token that may not see it.
+/// `holder` is what the server answers about that thing, `failure` what its first answer says by itself.
+#[cfg(feature = "http")]
+fn what_is_missing(
+    failure: Failure,
+    holder: Result<http::HttpAnswer, Failure>,
+    path: &str,
+    host: &str,
+    kind: &str,
+    name: &str,
+) -> Failure {
+    match holder {
+        Ok(holder) if holder.status == 404 => {
+            Failure::new(Why::NoTracker, format!("{host} has no {kind} {name}"))
+                .hint("or the token may not see it")
+        }
+        Ok(holder) if holder.status < 300 && path.contains("/issues/") => {
+            let number = path.split("/issues/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
+            Failure::new(Why::NoTicket, format!("no issue {} in {name}", number.unwrap_or_default()))
+        }
+        Ok(_) => failure,
+        Err(other) => other,
+    }
+}
+
+/// Whose the token is, by the `field` of the server's answer; a token may be nobody's, or not tell.
+#[cfg(feature = "http")]
+fn account(answer: &http::HttpAnswer, field: &str) -> Option<String> {
+    let user: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    user.get(field).and_then(serde_json::Value::as_str).filter(|_| answer.status == 200).map(str::to_owned)
+}
+
 /// Labels as they stand in a message.
 fn show(labels: &[String]) -> String {
     if labels.is_empty() {

@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -705,7 +706,7 @@ def main(args):
         shell = 'ip link set lo up && exec "$@"'
         again = ["unshare", "-n", "sh", "-c", shell, "sh", sys.executable, __file__, "--inside", *words]
         return subprocess.run(again, check=False).returncode
-    base = Path(subprocess.run(["mktemp", "-d", "/tmp/orion-play.XXXXXX"], capture_output=True, text=True).stdout.strip())
+    base = Path(tempfile.mkdtemp(prefix="orion-play."))
     passed = failed = skipped = 0
     stage = Stage(base)
     try:

@@ -75,19 +75,14 @@ impl Gitea {
         if answer.status != 404 {
             return failure;
         }
-        match self.get(&self.repo) {
-            Ok(repo) if repo.status == 404 => {
-                Failure::new(Why::NoTracker, format!("{} has no repository {}", self.http.host(), self.name))
-                    .hint("or the token may not see it")
-            }
-            Ok(repo) if repo.status < 300 && path.contains("/issues/") => {
-                let number = path.split("/issues/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
-                let number = number.unwrap_or_default();
-                Failure::new(Why::NoTicket, format!("no issue {number} in {}", self.name))
-            }
-            Ok(_) => failure,
-            Err(other) => other,
-        }
+        super::what_is_missing(
+            failure,
+            self.get(&self.repo),
+            path,
+            self.http.host(),
+            "repository",
+            &self.name,
+        )
     }
 
     /// The ids of labels by name; those that are missing are made.
@@ -255,10 +250,8 @@ impl Tracker for Gitea {
     }
 
     fn me(&self) -> Result<Option<String>, Failure> {
-        let answer = self.get("/user")?;
-        let user: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         // A token may be kept from telling whose it is.
-        Ok(user.get("login").and_then(Value::as_str).filter(|_| answer.status == 200).map(str::to_owned))
+        Ok(super::account(&self.get("/user")?, "login"))
     }
 
     fn blockers(&self, ticket: &Ticket) -> Result<Vec<String>, Failure> {

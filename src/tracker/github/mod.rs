@@ -67,19 +67,14 @@ impl GitHub {
         if !matches!(answer.status, 404 | 410) {
             return failure;
         }
-        match self.get(&self.repo) {
-            Ok(repo) if repo.status == 404 => {
-                Failure::new(Why::NoTracker, format!("{} has no repository {}", self.http.host(), self.name))
-                    .hint("or the token may not see it")
-            }
-            Ok(repo) if repo.status < 300 && path.contains("/issues/") => {
-                let number = path.split("/issues/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
-                let number = number.unwrap_or_default();
-                Failure::new(Why::NoTicket, format!("no issue {number} in {}", self.name))
-            }
-            Ok(_) => failure,
-            Err(other) => other,
-        }
+        super::what_is_missing(
+            failure,
+            self.get(&self.repo),
+            path,
+            self.http.host(),
+            "repository",
+            &self.name,
+        )
     }
 
     /// Takes one label off: was it there?
@@ -207,10 +202,8 @@ impl Tracker for GitHub {
     }
 
     fn me(&self) -> Result<Option<String>, Failure> {
-        let answer = self.get("/user")?;
-        let user: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         // The token of a job or an app is nobody's.
-        Ok(user.get("login").and_then(Value::as_str).filter(|_| answer.status == 200).map(str::to_owned))
+        Ok(super::account(&self.get("/user")?, "login"))
     }
 
     fn check(&self, create: bool) -> Result<Vec<TrackerFinding>, Failure> {

@@ -87,19 +87,14 @@ impl GitLab {
         if answer.status != 404 {
             return failure;
         }
-        match self.get(&self.project) {
-            Ok(project) if project.status == 404 => {
-                Failure::new(Why::NoTracker, format!("{} has no project {}", self.http.host(), self.name))
-                    .hint("or the token may not see it")
-            }
-            Ok(project) if project.status < 300 && path.contains("/issues/") => {
-                let number = path.split("/issues/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
-                let number = number.unwrap_or_default();
-                Failure::new(Why::NoTicket, format!("no issue {number} in {}", self.name))
-            }
-            Ok(_) => failure,
-            Err(other) => other,
-        }
+        super::what_is_missing(
+            failure,
+            self.get(&self.project),
+            path,
+            self.http.host(),
+            "project",
+            &self.name,
+        )
     }
 
     fn look_at_rights(&self) -> Result<Vec<TrackerFinding>, Failure> {
@@ -214,9 +209,7 @@ impl Tracker for GitLab {
     }
 
     fn me(&self) -> Result<Option<String>, Failure> {
-        let answer = self.get("/user")?;
-        let user: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        Ok(user.get("username").and_then(Value::as_str).filter(|_| answer.status == 200).map(str::to_owned))
+        Ok(super::account(&self.get("/user")?, "username"))
     }
 
     fn blockers(&self, ticket: &Ticket) -> Result<Vec<String>, Failure> {
