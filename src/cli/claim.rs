@@ -1,8 +1,9 @@
 //! What can be typed to `orion-claim`.
 
 use super::shared::{ShimArgs, positive};
-use super::{GLOBAL, HELP, duration};
+use super::{GLOBAL, HELP, duration, moment};
 use crate::exit::{Exit, table};
+use crate::model::moment::Moment;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -144,6 +145,18 @@ pub(crate) struct ClaimLog {
     /// So many of the last lines (default 50)
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
+    /// Tell the story around that moment: who had the ticket, how that ended, who came next
+    #[arg(long, value_name = "WHEN", value_parser = moment, conflicts_with_all = ["lines", "since", "until", "event"])]
+    pub(crate) at: Option<Moment>,
+    /// Only what happened from then on (90m, 09:45, 2026-11-29, RFC 3339)
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) since: Option<Moment>,
+    /// Only what happened until then
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) until: Option<Moment>,
+    /// Only this kind of event: acquired, released, refused, … (repeat it)
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Vec<String>,
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<OsString>,

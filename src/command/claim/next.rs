@@ -1,6 +1,7 @@
 //! `next`: the ticket that would be claimed next.
 
 use super::{ClaimCall, Claims, attrs, name_of};
+use crate::command::local_time;
 use crate::command::records::Judged;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -89,7 +90,7 @@ pub(super) fn free(claims: &Claims, touched: impl Fn(&Ticket) -> bool) -> Result
             if let Some((times, until)) = pause.filter(|(_, until)| *until > clock::wall())
                 && !touched(&ticket)
             {
-                let why = format!("given back with 75, {times} times; again at {}", until.rfc3339());
+                let why = format!("given back with 75, {times} times; again at {}", local_time::show(until));
                 offered.kept.push((ticket.key, why));
                 continue;
             }

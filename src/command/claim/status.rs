@@ -1,9 +1,9 @@
 //! `status`: who holds a ticket, here and on the ticket itself.
 
 use super::facts::view;
-use super::log::line;
 use super::{ClaimCall, attrs, tell, watch_breaker};
 use crate::cli::claim::KeyArg as Args;
+use crate::command::logged::line;
 use crate::command::tell as words;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -108,8 +108,13 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     let verdict = if heals { "the next reconcile pass heals it: " } else { "" };
     lines.push(format!("  {verdict}{}", view.judgement.reason));
     if call.report.verbose {
+        let container = crate::os::host::container();
         let log = claims.store.read_log(name.as_str());
-        lines.extend(log[log.len().saturating_sub(SHOWN)..].iter().map(|event| format!("  {}", line(event))));
+        lines.extend(
+            log[log.len().saturating_sub(SHOWN)..]
+                .iter()
+                .map(|event| format!("  {}", line(event, container))),
+        );
         lines.extend(judged.judgement.evidence.iter().map(|line| format!("  {line}")));
         lines.extend(ticket.link.iter().map(|link| format!("  {}", escape(link.as_bytes(), 300))));
     }

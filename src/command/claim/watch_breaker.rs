@@ -3,6 +3,7 @@
 
 use super::{Claims, attrs, name_of};
 use crate::cli::claim::ClaimWatch;
+use crate::command::local_time;
 use crate::command::records::event_of;
 use crate::error::Error;
 use crate::model::claim::Goal;
@@ -151,9 +152,9 @@ pub(super) fn line(breaker: &Breaker) -> Option<String> {
     Some(format!(
         "the breaker of watch is open since {}: {} tickets in a row ended at once, the last one with status {status}; \
          nothing is claimed but one ticket to try, at {}",
-        since.rfc3339(),
+        local_time::show(since),
         keys.len(),
-        again.rfc3339()
+        local_time::show(again)
     ))
 }
 

@@ -10,7 +10,6 @@ mod help;
 mod hold;
 mod list;
 mod log;
-mod log_at;
 pub(super) mod refuse;
 mod release;
 mod replace;

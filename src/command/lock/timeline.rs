@@ -1,11 +1,11 @@
 //! `timeline`: what was held when, as a picture.
 
 use super::LockCall;
-use super::log::{live_tokens, moment};
-use super::log_at::object;
 use super::whose::places;
 use crate::cli::lock_seeing::LockTimeline;
+use crate::command::logged::{live_tokens, moment};
 use crate::command::picture::{Glyphs, page, text};
+use crate::command::story::object;
 use crate::command::typed::name;
 use crate::env;
 use crate::error::{Error, Kind, reason};

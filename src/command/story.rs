@@ -13,7 +13,7 @@ use std::time::Duration;
 const NEAR: u64 = 60_000;
 
 /// One name's story.
-pub(super) struct Story {
+pub(crate) struct Story {
     name: String,
     at: WallTime,
     /// The end of what was meant: the minute of `09:45`.
@@ -26,7 +26,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    pub(super) fn of(name: String, (at, to): (WallTime, WallTime), events: &[Event], live: Vec<u64>) -> Self {
+    pub(crate) fn of(name: String, (at, to): (WallTime, WallTime), events: &[Event], live: Vec<u64>) -> Self {
         let is_near = |event: &&Event| {
             let apart = WallTime::parse(&event.at).map(|time| time.0.abs_diff(at.0));
             let told = matches!(event.event.as_str(), "acquired" | "released" | "ended" | "reclaimed");
@@ -39,7 +39,7 @@ impl Story {
     }
 
     /// Does the log say anything about this moment?
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.near.is_empty() && self.runs.iter().all(|run| run.begun > self.to)
     }
 
@@ -57,7 +57,7 @@ impl Story {
     }
 
     /// A few lines for a person.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let name = escape(self.name.as_bytes(), 100);
         let mut lines = Vec::new();
         let head = |what: &str| format!("{name} at {}: {what}", show(self.at));
@@ -134,14 +134,14 @@ impl Story {
                 length(gone)
             ),
             ToldEnd::Open if self.live.contains(&run.token) => {
-                "this run, or what it started, still holds the lock".to_owned()
+                "this run, or what it started, still holds it".to_owned()
             }
             ToldEnd::Open => format!("last seen at {}; nothing is logged of its end", show(run.seen)),
         }
     }
 
     /// The same for programs.
-    pub(super) fn object(&self) -> Value {
+    pub(crate) fn object(&self) -> Value {
         let state = |then: &Then<'_>| match then {
             Then::Held(_) => "held",
             Then::Perhaps(_) => "not_known",
@@ -179,7 +179,7 @@ fn who(run: &ToldRun) -> String {
 }
 
 /// A run for `--json`: `held_at_most_s` is absent where no end is known.
-pub(super) fn object(run: &ToldRun) -> Value {
+pub(crate) fn object(run: &ToldRun) -> Value {
     let (at_least, at_most) = run.held_s();
     let mut object = json!({
         "token": run.token,
