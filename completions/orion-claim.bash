@@ -22,7 +22,7 @@ _orion_claim() {
         fi
         case $at:$word in
             :init | :next | :acquire | :run | :tick | :stage | :verify | :release | :list | :log | :where | :status | :reconcile | :watch | :free) at=$word ;;
-            *:--tracker | *:--arbiter | *:--config | *:--dir | acquire:--owner | acquire:--for | acquire:--branch | acquire:--worktree | run:--stage | run:--on-success | run:--max-run | run:--kill-after | run:--every | run:--branch | run:--worktree | tick:--token | tick:--owner | tick:--every | stage:--token | stage:--owner | stage:--branch | stage:--worktree | verify:--token | verify:--owner | release:--to | release:--token | release:--owner | log:-n | log:--lines | where:--pulse | watch:--every | watch:--max | watch:--stage | watch:--on-success | watch:--max-run | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
+            *:--tracker | *:--arbiter | *:--config | *:--dir | acquire:--owner | acquire:--for | acquire:--branch | acquire:--worktree | run:--stage | run:--on-success | run:--max-run | run:--kill-after | run:--every | run:--branch | run:--worktree | tick:--token | tick:--owner | tick:--every | stage:--token | stage:--owner | stage:--branch | stage:--worktree | verify:--token | verify:--owner | release:--to | release:--token | release:--owner | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse | watch:--every | watch:--max | watch:--stage | watch:--on-success | watch:--max-run | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 ;;
@@ -44,7 +44,7 @@ _orion_claim() {
                 mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
                 return
                 ;;
-            *:--tracker | *:--arbiter | acquire:--branch | run:--stage | run:--max-run | run:--kill-after | run:--every | run:--branch | tick:--token | tick:--every | stage:--token | stage:--branch | verify:--token | release:--token | log:-n | log:--lines | where:--pulse | watch:--every | watch:--max | watch:--stage | watch:--max-run | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
+            *:--tracker | *:--arbiter | acquire:--branch | run:--stage | run:--max-run | run:--kill-after | run:--every | run:--branch | tick:--token | tick:--every | stage:--token | stage:--branch | verify:--token | release:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse | watch:--every | watch:--max | watch:--stage | watch:--max-run | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
                 :
                 return
                 ;;
@@ -69,7 +69,7 @@ _orion_claim() {
         verify:*) options='--token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         release:*) options='--to --token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         list:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
-        log:*) options='-n --lines --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        log:*) options='-n --lines --at --since --until --event --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         where:*) options='--pulse --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         status:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         reconcile:*) options='--dry-run --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;

@@ -28,7 +28,7 @@ function __orion_claim_at
         switch "$sub:$word"
             case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:log none:where none:status none:reconcile none:watch none:free
                 set sub $word
-            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--kill-after' 'run:--every' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'log:-n' 'log:--lines' 'where:--pulse' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--kill-after' 'watch:--quick' 'watch:--trip' 'watch:--retry-after' 'free:--host'
+            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--kill-after' 'run:--every' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'where:--pulse' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--kill-after' 'watch:--quick' 'watch:--trip' 'watch:--retry-after' 'free:--host'
                 set skip 1
             case '*:-*'
             case '*'
@@ -114,6 +114,10 @@ complete -c orion-claim -n '__orion_claim_at release' -l to -x -a 'ready ci-wait
 complete -c orion-claim -n '__orion_claim_at release' -l token -x -d 'The token that acquire printed'
 complete -c orion-claim -n '__orion_claim_at release' -l owner -x -a '(__fish_complete_pids)' -d 'The owners pid ($$), a caller of this command'
 complete -c orion-claim -n '__orion_claim_at log' -s n -l lines -x -d 'So many of the last lines (default 50)'
+complete -c orion-claim -n '__orion_claim_at log' -l at -x -d 'Tell the story around that moment: who had the ticket, how that ended, who came next'
+complete -c orion-claim -n '__orion_claim_at log' -l since -x -d 'Only what happened from then on (90m, 09:45, 2026-11-29, RFC 3339)'
+complete -c orion-claim -n '__orion_claim_at log' -l until -x -d 'Only what happened until then'
+complete -c orion-claim -n '__orion_claim_at log' -l event -x -d 'Only this kind of event: acquired, released, refused, … (repeat it)'
 complete -c orion-claim -n '__orion_claim_at where' -l pulse -x -d 'Make KEYs pulse file and print only its path, for exec {P}<PATH and --pulse-stdin'
 complete -c orion-claim -n '__orion_claim_at reconcile' -l dry-run -d 'Only say what would be done'
 complete -c orion-claim -n '__orion_claim_at watch' -l every -x -d 'Time between two passes (default 60s)'
