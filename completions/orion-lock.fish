@@ -25,7 +25,7 @@ function __orion_lock_at
         switch "$sub:$word"
             case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:check none:metrics none:where none:doctor none:init
                 set sub $word
-            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
+            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'check:--waiting-longer' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
                 set skip 1
             case '*:-*'
             case '*'
@@ -173,8 +173,9 @@ complete -c orion-lock -n '__orion_lock_at timeline' -l until -x -d 'Where it en
 complete -c orion-lock -n '__orion_lock_at timeline' -l html -r -F -d 'Write it to FILE as a page that needs nothing else'
 complete -c orion-lock -n '__orion_lock_at timeline 0-' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at check' -l held-longer -x -d 'Trouble: held for longer than that'
-complete -c orion-lock -n '__orion_lock_at check' -l skips -x -d 'Trouble: so many runs in a row were refused or skipped by the same holder'
+complete -c orion-lock -n '__orion_lock_at check' -l skips -x -d 'Trouble: so many runs in a row were refused or skipped because of the same holder'
 complete -c orion-lock -n '__orion_lock_at check' -l last-run-within -x -d 'Trouble: no run began within that time'
+complete -c orion-lock -n '__orion_lock_at check' -l waiting-longer -x -d 'Trouble: somebody has waited for longer than that'
 complete -c orion-lock -n '__orion_lock_at check 0-' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at metrics' -l most -x -d 'Names at the most; how many were left out is a metric too'
 complete -c orion-lock -n '__orion_lock_at metrics 0-' -a '(__orion_lock_names)'

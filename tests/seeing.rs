@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::json;
-use support::Tool;
+use support::{Running, Tool};
 
 /// Writes the log of `name`, one run after the other: begin, minutes of refusals, and how it ended.
 fn write_log(tool: &Tool, name: &str, lines: &[serde_json::Value]) {
@@ -283,7 +283,7 @@ fn check_says_nothing_when_all_is_well_and_one_line_for_each_trouble() {
         check(&["--held-longer", "1h", "--skips", "5", "--last-run-within", "1h", "sync"]).expect(0).silent();
     assert_eq!(well.stdout, "");
     let skips = check(&["--skips", "4"]).expect(76).silent();
-    assert_eq!(skips.stdout, "sync: 4 runs in a row were refused or skipped by the same holder\n");
+    assert_eq!(skips.stdout, "sync: 4 runs in a row were refused or skipped because of the same holder\n");
     let done = check(&["--held-longer", "0s", "--last-run-within", "1h", "sync", "nightly"]);
     assert_eq!(done.code, 76, "{done:?}");
     assert!(
@@ -331,6 +331,38 @@ fn metrics_are_what_status_says() {
     // The number of series has a bound, and what is beyond it is said.
     let text = tool.lock(&["metrics", "--most", "1"]).expect(0).stdout;
     assert!(text.contains("orion_lock_names_left_out 1") && !text.contains("\"sync\""), "{text}");
+}
+
+#[test]
+fn slots_and_waiters_are_seen_by_check_and_metrics() {
+    let tool = Tool::new();
+    let mut members: Vec<_> = (0..2)
+        .map(|_| {
+            tool.hold_with(&["run", "--slots", "3", "agents", "sh", "-c", "echo up; read -r end; exit 0"])
+        })
+        .collect();
+    let values = |text: &str, names: &[&str]| -> Vec<Option<u64>> {
+        names.iter().map(|what| metric(text, what, "agents")).collect()
+    };
+    let text = tool.lock(&["metrics"]).expect(0).stdout;
+    assert_eq!(values(&text, &["holders", "slots", "waiting"]), [Some(2), Some(3), Some(0)], "{text}");
+    assert_eq!(values(&text, &["waiting_longest_seconds"]), [None], "{text}");
+    // One waits for it alone; a newcomer for a slot is refused because of him, and is no skip by a holder.
+    let mut waiter = Running::start(&mut tool.script("echo up; exec \"$OL\" run -w 1m agents true"));
+    let metrics = || tool.lock(&["metrics", "agents"]).expect(0).stdout;
+    support::eventually("a waiter", || values(&metrics(), &["waiting"]) == [Some(1)]);
+    let waited = values(&metrics(), &["waiting_longest_seconds"]);
+    assert!(waited[0].is_some_and(|waited| waited < 60), "{waited:?}");
+    tool.lock(&["check", "--waiting-longer", "10m"]).expect(0).silent();
+    support::eventually("a wait of a second", || tool.lock(&["check", "--waiting-longer", "1s"]).code == 76);
+    let done = tool.lock(&["check", "--waiting-longer", "0s", "agents"]).expect(76);
+    assert!(done.stdout.starts_with("agents: one waits, for "), "{}", done.stdout);
+    for member in &mut members {
+        member.end().expect(0);
+    }
+    waiter.end().expect(0);
+    tool.lock(&["check", "--waiting-longer", "0s"]).expect(0).silent();
+    assert_eq!(values(&metrics(), &["holders", "slots"]), [Some(0), None]);
 }
 
 #[test]

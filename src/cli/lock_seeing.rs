@@ -33,12 +33,15 @@ pub(crate) struct LockCheck {
     /// Trouble: held for longer than that
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) held_longer: Option<Duration>,
-    /// Trouble: so many runs in a row were refused or skipped by the same holder
+    /// Trouble: so many runs in a row were refused or skipped because of the same holder
     #[arg(long, value_name = "N")]
     pub(crate) skips: Option<u64>,
     /// Trouble: no run began within that time
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) last_run_within: Option<Duration>,
+    /// Trouble: somebody has waited for longer than that
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) waiting_longer: Option<Duration>,
     /// Names of locks; without one, all that were ever held
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,

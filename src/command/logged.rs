@@ -11,7 +11,6 @@ use crate::model::name::LockName;
 use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::report::escape;
-use crate::verdict::liveness::State;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -66,9 +65,7 @@ fn known_events(words: &[String]) -> Result<(), Error> {
 
 /// Tokens of those that hold a name now, as far as that is proved.
 pub(crate) fn live_tokens(store: &Records, name: &LockName) -> Vec<u64> {
-    let judged = store.look(name);
-    let live = matches!(judged.state(), State::Live(_));
-    judged.record().filter(|_| live).map(|record| record.token).into_iter().collect()
+    store.state_of(name).live_tokens()
 }
 
 /// The line as written, with its times as numbers too.

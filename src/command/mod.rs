@@ -10,6 +10,7 @@ pub(crate) mod local_time;
 pub(crate) mod lock;
 pub(crate) mod logged;
 pub(crate) mod mark;
+mod open_metrics;
 pub(crate) mod owner;
 mod picture;
 pub(crate) mod precheck;

@@ -1,9 +1,11 @@
 //! Readers for `/proc/PID`. Bytes in, plain facts out; a process that vanishes in
 //! the middle is an `io::Error` (ENOENT or ESRCH), never a guess.
 
+use crate::os::clock;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What `/proc/PID/stat` says, as far as anybody here needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +114,12 @@ pub(crate) fn namespace_pids(pid: u32) -> io::Result<Vec<u32>> {
 pub(crate) fn started_us(stat: &ProcStat) -> Option<u64> {
     let per_second = rustix::param::clock_ticks_per_second();
     stat.start_ticks.checked_mul(1_000_000)?.checked_div(per_second)
+}
+
+/// For how long a process has been there, suspend included; `None` for one that is gone.
+pub(crate) fn age(pid: u32) -> Option<Duration> {
+    let started = started_us(&stat(pid).ok()?)?;
+    clock::boottime_us().checked_sub(started).map(Duration::from_micros)
 }
 
 /// The states of every thread of a process, sorted.

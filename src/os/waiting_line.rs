@@ -2,6 +2,7 @@
 //! gives it to the next when the first leaves or dies.
 
 use crate::os::dir::{Dir, Opened};
+use crate::os::fdinfo::{self, LockHolders};
 use crate::os::flock::{self, Mode};
 use crate::os::helper_thread::{self, Wakeup};
 use crate::os::pulse;
@@ -119,6 +120,18 @@ pub(crate) fn when_no_exclusive_waits(dir: &Dir, name: &str, bell: &Wakeup) -> i
 /// How many wait for the name. What cannot be seen counts as nobody.
 pub(crate) fn count(dir: &Dir, name: &str) -> u64 {
     bytes_locked(dir, name, ALONE, 2 * BESIDE, u64::MAX)
+}
+
+/// The processes that wait for the name, as far as they can be seen; looks at every process.
+///
+/// # Errors
+/// The file cannot be had, or `/proc` cannot be listed.
+pub(crate) fn who(dir: &Dir, name: &str) -> io::Result<LockHolders> {
+    let Opened::File(file) = dir.open_file(&queue_name(name), OFlags::RDONLY)? else {
+        return Ok(LockHolders::default());
+    };
+    // One byte each; the look for the end of all of them is longer.
+    fdinfo::holders(&file, |lock| lock.kind == "OFDLCK" && lock.write && lock.end == Some(lock.start))
 }
 
 /// Does anybody wait who wants the name alone?

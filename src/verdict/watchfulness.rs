@@ -13,10 +13,14 @@ pub(crate) struct NameFacts {
     pub(crate) unknown: bool,
     /// The holder promised to tick and fell silent.
     pub(crate) stuck: bool,
-    /// For how long it has been held, seconds.
+    /// For how long it has been held, seconds; by several: the longest.
     pub(crate) held_s: Option<u64>,
+    /// The most holders that one of those who hold it let in beside himself (`--slots`).
+    pub(crate) slots: Option<u64>,
     /// How many stand in line for it.
     pub(crate) waiting: u64,
+    /// For how long the first of them has waited, seconds; absent if that was not asked or cannot be seen.
+    pub(crate) waiting_s: Option<u64>,
     /// Refusals and skips in a row by the present holder.
     pub(crate) skips: u64,
     /// A person paused it.
@@ -33,6 +37,7 @@ pub(crate) struct WatchLimits {
     pub(crate) held_longer: Option<Duration>,
     pub(crate) skips: Option<u64>,
     pub(crate) last_run_within: Option<Duration>,
+    pub(crate) waiting_longer: Option<Duration>,
 }
 
 /// What is wrong with it, one sentence each; none when all is well. Stuck and unknown are always wrong.
@@ -53,7 +58,28 @@ pub(crate) fn troubles(facts: &NameFacts, limits: &WatchLimits) -> Vec<String> {
     if let Some(most) = limits.skips
         && facts.skips >= most
     {
-        troubles.push(format!("{} runs in a row were refused or skipped by the same holder", facts.skips));
+        troubles.push(format!(
+            "{} runs in a row were refused or skipped because of the same holder",
+            facts.skips
+        ));
+    }
+    if let Some(most) = limits.waiting_longer
+        && facts.waiting > 0
+    {
+        let who = if facts.waiting == 1 { "one waits".to_owned() } else { format!("{} wait", facts.waiting) };
+        match facts.waiting_s {
+            // Said, because silence would mean that all is well.
+            None => troubles.push(format!("{who}, and it cannot be seen since when")),
+            Some(waited) if Duration::from_secs(waited) > most => {
+                let first = if facts.waiting == 1 { "" } else { "the first " };
+                troubles.push(format!(
+                    "{who}, {first}for {}, longer than {}",
+                    show(waited),
+                    duration::show(most)
+                ));
+            }
+            Some(_) => {}
+        }
     }
     if let Some(within) = limits.last_run_within {
         match facts.begun_ago_s {
@@ -84,7 +110,8 @@ mod tests {
             skips: 2,
             ..NameFacts::default()
         };
-        let limits = WatchLimits { held_longer: hour, skips: Some(3), last_run_within: hour };
+        let limits =
+            WatchLimits { held_longer: hour, skips: Some(3), last_run_within: hour, waiting_longer: hour };
         assert_eq!(troubles(&well, &limits), [] as [&str; 0]);
         let count = |facts: &NameFacts, limits: &WatchLimits| troubles(facts, limits).len();
         let none = WatchLimits::default();
@@ -96,6 +123,14 @@ mod tests {
         );
         assert_eq!(count(&NameFacts { stuck: true, ..well.clone() }, &none), 1);
         assert_eq!(count(&NameFacts { unknown: true, ..well.clone() }, &none), 1);
+        let line = |waiting, waiting_s| NameFacts { waiting, waiting_s, ..well.clone() };
+        let said = |facts: &NameFacts| troubles(facts, &limits).join("\n");
+        assert_eq!(said(&line(1, Some(3600))), "");
+        assert_eq!(said(&line(1, Some(3660))), "one waits, for 1h1m, longer than 1h");
+        assert_eq!(said(&line(2, Some(7200))), "2 wait, the first for 2h, longer than 1h");
+        assert_eq!(said(&line(2, None)), "2 wait, and it cannot be seen since when");
+        assert_eq!(said(&line(0, None)), "");
+        assert_eq!(count(&line(2, Some(7200)), &none), 0);
         let never = NameFacts::default();
         assert!(troubles(&never, &limits)[0].contains("no run is known"));
         assert_eq!(count(&never, &none), 0);

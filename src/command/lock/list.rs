@@ -3,7 +3,7 @@
 use super::LockCall;
 use super::whose::places;
 use crate::cli::shared::Whose;
-use crate::command::records::{Judged, NameState, Records, Where};
+use crate::command::records::{NameState, Records, Where};
 use crate::command::{tell, tell_state};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -26,7 +26,7 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
         let Some(store) = call.place_store(place, false)? else { continue };
         for name in store.names()? {
             let state = store.state_of(&name);
-            let in_a_row = skips(&store, &name, state.leading());
+            let in_a_row = skips(&store, &name, &state);
             if call.report.json {
                 let mut object = tell_state::object(&store, &name, &state);
                 object["skips_in_a_row"] = json!(in_a_row);
@@ -75,16 +75,16 @@ fn row(name: &LockName, all: &NameState, skips: u64, user: Option<String>) -> [S
     [shown, state, who, age, token, skips.to_string()]
 }
 
-/// Refusals and skips in a row by the present holder; best effort, from the log.
-pub(super) fn skips(store: &Records, name: &LockName, judged: &Judged) -> u64 {
-    if !matches!(judged.state(), State::Live(_)) {
+/// Refusals and skips in a row because of those who hold it now; best effort, from the log.
+pub(super) fn skips(store: &Records, name: &LockName, all: &NameState) -> u64 {
+    let live = all.live_tokens();
+    if live.is_empty() {
         return 0;
     }
-    let token = judged.record().map(|record| record.token);
     let events = store.read_log(name.as_str());
     events
         .iter()
         .rev()
-        .take_while(|event| event.is_turned_away() && event.token == token)
+        .take_while(|event| event.is_turned_away() && event.token.is_some_and(|token| live.contains(&token)))
         .fold(0, |sum, event| sum.saturating_add(event.times()))
 }

@@ -10,6 +10,7 @@ mod help;
 mod hold;
 mod list;
 mod log;
+mod metrics;
 pub(super) mod refuse;
 mod release;
 mod replace;
@@ -72,7 +73,7 @@ pub fn main() -> ExitCode {
             LockCommand::List(Lazy(list)) => list::list(&call, &list.whose),
             LockCommand::Log(Lazy(log)) => log::log(&call, log),
             LockCommand::Check(Lazy(check)) => check::check(&call, &check),
-            LockCommand::Metrics(Lazy(metrics)) => check::metrics(&call, &metrics),
+            LockCommand::Metrics(Lazy(metrics)) => metrics::metrics(&call, &metrics),
             LockCommand::Timeline(Lazy(timeline)) => timeline::timeline(&call, &timeline),
             LockCommand::Wait(Lazy(wait)) => wait::until_free(&call, &wait),
             LockCommand::Doctor => doctor::doctor(&call),

@@ -10,7 +10,7 @@ use crate::model::observation::Found;
 use crate::model::record::{BadRecord, LOCK, Record};
 use crate::model::token::GuardToken;
 use crate::os::dir::Dir;
-use crate::os::{guard, record_file, waiting_line};
+use crate::os::{guard, proc, record_file, waiting_line};
 use crate::verdict::admission::{Admission, MemberFacts, Presence, admission};
 use crate::verdict::liveness::{State, Through};
 use crate::verdict::ownership::Credential;
@@ -104,6 +104,12 @@ impl NameState {
         self.members.iter().filter_map(|member| Some(member.judged.record()?.token)).max()
     }
 
+    /// Tokens of those that are proved to hold it.
+    pub(crate) fn live_tokens(&self) -> Vec<u64> {
+        let live = self.members.iter().filter(|member| member.presence() == Presence::Live);
+        live.filter_map(|member| Some(member.judged.record()?.token)).collect()
+    }
+
     /// Does a live member name this very process as an owner?
     pub(super) fn is_held_by(&self, store: &Records, owner: &ProcessIdentity) -> bool {
         self.members.iter().any(|member| {
@@ -168,6 +174,13 @@ impl Records {
     /// How many wait for the name.
     pub(crate) fn waiting(&self, name: &LockName) -> u64 {
         waiting_line::count(self.folder(), name.as_str())
+    }
+
+    /// For how long the process that has waited for longest has been there: it was started to wait. `None`
+    /// where nobody waits who can be seen. Looks at every process.
+    pub(crate) fn longest_wait(&self, name: &LockName) -> Option<Duration> {
+        let waiters = waiting_line::who(self.folder(), name.as_str()).ok()?;
+        waiters.pids.into_iter().filter_map(proc::age).max()
     }
 
     /// The one member that a credential speaks for, judged; the first record, where it is nobody's.
