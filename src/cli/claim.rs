@@ -11,24 +11,24 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  orion-claim watch --max 2 -- fire-agent       claim queued tickets and fire; the key is in ORION_TICKET
-  orion-claim run 42 -- fire-agent              claim one, run, hand over by the exit status
-  orion-claim acquire --owner $$ 42             in a script; then 'release --owner $$ --to ready 42'
-  orion-claim reconcile --dry-run               what would be healed, and why
-  orion-claim status 42                         who holds it?
-  orion-claim --print-config                    which settings are in force, and where they came from
+  orion-claim watch --max 2 -- start-agent   claim queued tickets, start the command
+  orion-claim run 42 -- start-agent          claim one, run, hand over by the status
+  orion-claim acquire --owner $$ 42          in a script; then release it --to ready
+  orion-claim reconcile --dry-run            what would be healed, and why
+  orion-claim status 42                      who holds it?
+  orion-claim --print-config                 which settings are in force, and why
 
-Never remove the working label from a ticket a run still holds: the label is the lock.
+Never remove the working label while a run holds the ticket: it is the lock.
 ";
 
-/// Tickets: the label is the lock. A process identity and a heartbeat decide whether anyone still holds it.
+/// Claim tickets for live runs: the label is the lock, and dead runs are healed.
 #[derive(Debug, Parser)]
 #[command(
     name = "orion-claim",
     version,
     help_template = HELP,
-    before_help = EXAMPLES,
-    after_help = table(&Exit::ALL, &[
+    before_long_help = EXAMPLES,
+    after_long_help = table(&Exit::ALL, &[
         (Exit::Ok, "done; the ticket is yours; free"),
         (Exit::Unavailable, "cannot tell: owner unknown, or the tracker cannot be reached"),
         (Exit::Skip, "a live run has the ticket, somebody else won it, or there is none to claim"),
@@ -54,25 +54,25 @@ pub(crate) struct ClaimShared {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) tracker: Option<String>,
     /// Who decides a race: guard, label-gate, comment-order, git-ref or none
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME", hide_short_help = true)]
     pub(crate) arbiter: Option<String>,
     /// Only this machine claims from that tracker
-    #[arg(long, global = true, help_heading = GLOBAL)]
+    #[arg(long, global = true, help_heading = GLOBAL, hide_short_help = true)]
     pub(crate) single_machine: bool,
     /// Offer tickets that are assigned to somebody else too
-    #[arg(long, global = true, help_heading = GLOBAL)]
+    #[arg(long, global = true, help_heading = GLOBAL, hide_short_help = true)]
     pub(crate) ignore_assignee: bool,
     /// Settings file, instead of claim.toml in the state directory
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE", hide_short_help = true)]
     pub(crate) config: Option<PathBuf>,
     /// State directory, instead of the one 'orion-lock where' names
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", hide_short_help = true)]
     pub(crate) dir: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// Show times in UTC instead of local time
-    #[arg(long, global = true, help_heading = GLOBAL)]
+    #[arg(long, global = true, help_heading = GLOBAL, hide_short_help = true)]
     pub(crate) utc: bool,
     /// Do not print refusals
     #[arg(short, long, global = true, help_heading = GLOBAL)]
@@ -88,7 +88,7 @@ pub(crate) const SHIM: &str = "run-shim";
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClaimCommand {
-    /// Labels, rights, arbiter, directories: create what is missing, or only report
+    /// Create labels and directories that are missing, or only report
     Init(ClaimInit),
     /// The next ticket that may be claimed (75: none)
     Next,
@@ -96,11 +96,11 @@ pub(crate) enum ClaimCommand {
     Acquire(ClaimAcquire),
     /// Claim a ticket, run the command, hand over by its exit status
     Run(ClaimRun),
-    /// The heartbeat: work passed here
+    /// Report progress; --every DUR promises the next report in time
     Tick(ClaimTick),
     /// Say which actor is on it
     Stage(ClaimStage),
-    /// Is the ticket still mine? The line before pushing or writing to it
+    /// Check that it is still yours; run it just before pushing or writing
     Verify(ClaimVerify),
     /// Hand a ticket over
     Release(ClaimRelease),
@@ -108,13 +108,13 @@ pub(crate) enum ClaimCommand {
     List,
     /// What happened to the claims of this machine, or to one ticket's
     Log(ClaimLog),
-    /// The directory of this machine's claims; with --pulse, a ticket's pulse file
+    /// The directory of this machine's claims
     Where(ClaimWhere),
     /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
     Status(KeyArg),
     /// One pass over everything in flight: heal what a dead run left
     Reconcile(ClaimReconcile),
-    /// Passes until stopped: reconcile, claim, fire
+    /// Until stopped: reconcile, claim, start the command
     Watch(ClaimWatch),
     /// For a person who knows that nobody works on it any more
     Free(ClaimFree),
@@ -165,7 +165,7 @@ pub(crate) struct ClaimLog {
 /// `where`
 #[derive(Args, Debug)]
 pub(crate) struct ClaimWhere {
-    /// Make KEY's pulse file and print only its path, for exec {P}<PATH and --pulse-stdin
+    /// Make KEY's pulse file and print its path, for --pulse-stdin
     #[arg(long, value_name = "KEY")]
     pub(crate) pulse: Option<OsString>,
 }
@@ -174,27 +174,27 @@ pub(crate) struct ClaimWhere {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClaimWork {
     /// The branch of this work, for whoever must resume it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) branch: Option<String>,
     /// The working directory of this work, for whoever must resume it
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) worktree: Option<String>,
 }
 
 /// `acquire`
 #[derive(Args, Debug)]
 pub(crate) struct ClaimAcquire {
-    /// The owner: a caller of this command, by pid ($$) or by unique name
+    /// The owner, a caller of this: its pid ($$) or unique name
     #[arg(long, value_name = "WHO", conflicts_with = "for_pid")]
     pub(crate) owner: Option<String>,
     /// The owner: any process of this user
     #[arg(long = "for", value_name = "PID")]
     pub(crate) for_pid: Option<u32>,
     /// Allow a one-shot shell (sh -c) as the owner
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) short_lived: bool,
     /// Standard input is KEY's pulse file: whatever has it open keeps the claim
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) pulse_stdin: bool,
     /// Print the token
     #[arg(long)]
@@ -219,20 +219,20 @@ pub(crate) struct ClaimRun {
     /// The actor that begins, for the stage label
     #[arg(long, value_name = "NAME")]
     pub(crate) stage: Option<String>,
-    /// Where exit status 0 leads (default: ready)
+    /// Where exit status 0 leads, instead of ready
     #[arg(long, value_name = "WHERE")]
     pub(crate) on_success: Option<Success>,
-    /// End the command and everything it started after that time (TERM); leads to failed
+    /// End all of it after that time (TERM); leads to failed
     #[arg(long, value_name = "DUR", value_parser = positive)]
     pub(crate) max_run: Option<Duration>,
-    /// KILL what has not ended that long after a signal to us, or after --max-run
-    #[arg(long, value_name = "DUR", value_parser = duration)]
+    /// KILL what is left so long after a signal, or --max-run
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) kill_after: Option<Duration>,
     /// Hand over when the command has ended, whatever it leaves running (a daemon)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) owner_only: bool,
     /// Leave a ticket alone that long after the command said 75, doubling to an hour (default 60s)
-    #[arg(long, value_name = "DUR", value_parser = positive)]
+    #[arg(long, value_name = "DUR", value_parser = positive, hide_short_help = true)]
     pub(crate) every: Option<Duration>,
     #[command(flatten)]
     pub(crate) work: ClaimWork,
@@ -339,29 +339,29 @@ pub(crate) struct ClaimWatch {
     /// The actor that begins, for the stage label
     #[arg(long, value_name = "NAME")]
     pub(crate) stage: Option<String>,
-    /// Where exit status 0 leads (default: ready)
+    /// Where exit status 0 leads, instead of ready
     #[arg(long, value_name = "WHERE")]
     pub(crate) on_success: Option<Success>,
-    /// End a command and everything it started after that time (TERM); leads to failed
+    /// End all of it after that time (TERM); leads to failed
     #[arg(long, value_name = "DUR", value_parser = positive)]
     pub(crate) max_run: Option<Duration>,
-    /// KILL what has not ended that long after the second signal to us, or after --max-run
-    #[arg(long, value_name = "DUR", value_parser = duration)]
+    /// KILL what is left so long after a signal, or --max-run
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) kill_after: Option<Duration>,
     /// Hand over when the command has ended, whatever it leaves running (a daemon)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) owner_only: bool,
     /// A run that ends within this time says something about us (default 30s; 0: no breaker)
-    #[arg(long, value_name = "DUR", value_parser = duration)]
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) quick: Option<Duration>,
     /// Exit status 0 within --quick counts as well
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) quick_success: bool,
     /// After so many quick endings of different tickets in a row nothing is claimed (default 3)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) trip: Option<u32>,
     /// Then try one ticket after this time, doubling to 30 minutes (default 1m)
-    #[arg(long, value_name = "DUR", value_parser = positive)]
+    #[arg(long, value_name = "DUR", value_parser = positive, hide_short_help = true)]
     pub(crate) retry_after: Option<Duration>,
     /// The command; the ticket's key is in ORION_TICKET
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  orion-lease run /srv/journal.db server      serve the store, unless another process does (else exit 75)
-  orion-lease tick /srv/journal.db            in the server's work loop: report progress
-  orion-lease probe /srv/journal.db           who serves it? (0 free, 75 held, 76 stuck)
-  orion-lease probe --up /srv/journal.db      health check: 0 serving, 76 stuck, 69 nobody
-  orion-lease takeover /srv/journal.db        end a stuck holder, leave the role free
+  orion-lease run /srv/journal.db server    serve it; exit 75 if another does
+  orion-lease tick /srv/journal.db          in the server's loop: report progress
+  orion-lease probe /srv/journal.db         who serves it? (75 held, 76 stuck)
+  orion-lease probe --up /srv/journal.db    health check: 0 serving, 76 stuck, 69
+  orion-lease takeover /srv/journal.db      end a stuck holder
 ";
 
 /// A payload has no versions, so nothing is ever too new.
@@ -40,7 +40,7 @@ const EXITS: [Exit; 11] = [
     version,
     help_template = HELP,
     before_help = EXAMPLES,
-    after_help = table(&EXITS, &[
+    after_long_help = table(&EXITS, &[
         (Exit::Ok, "done; the role is free"),
         (Exit::Unavailable, "cannot tell: the holder cannot be named, or its payload cannot be believed"),
         (Exit::CantCreat, "the lock file could not be made or written (ENOSPC, EROFS, EACCES)"),
@@ -65,7 +65,7 @@ pub(crate) struct LeaseShared {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// Show times in UTC instead of local time
-    #[arg(long, global = true, help_heading = GLOBAL)]
+    #[arg(long, global = true, help_heading = GLOBAL, hide_short_help = true)]
     pub(crate) utc: bool,
     /// Do not print refusals
     #[arg(short, long, global = true, help_heading = GLOBAL)]
@@ -105,7 +105,7 @@ pub(crate) struct LeaseStore {
 /// When a holder that has ticked is called stuck.
 #[derive(Args, Debug)]
 pub(crate) struct LeasePatience {
-    /// Call a holder that has ticked stuck after so much silence in time awake; at least 1s
+    /// Stuck: no tick for so long in time awake; at least 1s
     #[arg(long, value_name = "DUR", value_parser = silence_limit, default_value = "5m")]
     pub(crate) stuck_after: Duration,
 }
@@ -126,24 +126,24 @@ pub(crate) struct LeaseRun {
     #[command(flatten)]
     pub(crate) busy: Busy,
     /// Where this process comes from, shown to others: chat, wake, api
-    #[arg(long, value_name = "NAME", default_value = "unknown")]
+    #[arg(long, value_name = "NAME", default_value = "unknown", hide_short_help = true)]
     pub(crate) surface: String,
-    /// End the holder if it is stuck, or runs an older build; may be given twice
+    /// End a holder that is stuck, or of an older build
     #[arg(long, value_name = "WHEN")]
     pub(crate) takeover: Vec<When>,
-    /// KILL a holder that was asked to end and is still there after DUR
+    /// KILL a holder that did not end within DUR
     #[arg(long, value_name = "DUR", value_parser = duration, requires = "takeover")]
     pub(crate) kill_after: Option<Duration>,
     #[command(flatten)]
     pub(crate) patience: LeasePatience,
     /// The file whose time and size are the build's, instead of the command's own
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) build_file: Option<PathBuf>,
     /// The build's revision: a commit, a version
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(crate) revision: Option<String>,
     /// Become the command instead of watching it: for programs that tick by themselves
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) exec: bool,
     /// The store: a file, existing or not, in an existing directory
     #[arg(value_name = "STORE")]
@@ -164,7 +164,7 @@ pub(crate) enum When {
 /// `probe`
 #[derive(Args, Debug)]
 pub(crate) struct LeaseProbe {
-    /// Answer as a health check: 0 serving, 76 stuck, 69 nobody
+    /// As a health check: 0 serving, 76 stuck, 69 nobody
     #[arg(long)]
     pub(crate) up: bool,
     #[command(flatten)]
@@ -177,7 +177,7 @@ pub(crate) struct LeaseProbe {
 /// `takeover`
 #[derive(Args, Debug)]
 pub(crate) struct LeaseTakeover {
-    /// Wait that long for the holder to end once it was asked
+    /// Wait that long for the holder's end
     #[arg(short, long, value_name = "DUR", value_parser = duration, default_value = "30s")]
     pub(crate) wait: Duration,
     /// KILL it if it is still there after DUR

@@ -13,22 +13,22 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  orion-lock run sync agent --task sync       run it unless a live run holds the lock (else exit 75)
-  orion-lock run -w 10m sync agent            wait up to ten minutes first
-  orion-lock run --slots 3 agents agent       up to three at a time; its number in ORION_LOCK_SLOT
-  orion-lock acquire --owner $$ sync          in a script; released by 'release' or by the script's death
-  orion-lock status sync                      who holds it?
-  orion-lock log sync                         why was 09:45 skipped?
+  orion-lock run sync agent --task sync   run it; exit 75 if a live run holds it
+  orion-lock run -w 10m sync agent        wait up to ten minutes first
+  orion-lock run --slots 3 agents agent   at most three at the same time
+  orion-lock acquire --owner $$ sync      in a script, until it releases or ends
+  orion-lock status sync                  who holds it?
+  orion-lock log sync                     why was 09:45 skipped?
 ";
 
-/// A named lock keyed on a live process: taken back only when its owner is proved dead.
+/// A named lock keyed on a live process, freed only when its owner is proved dead.
 #[derive(Debug, Parser)]
 #[command(
     name = "orion-lock",
     version,
     help_template = HELP,
-    before_help = EXAMPLES,
-    after_help = table(&Exit::ALL, &[
+    before_long_help = EXAMPLES,
+    after_long_help = table(&Exit::ALL, &[
         (Exit::Ok, "done; acquired; free; for run: the command's own status"),
         (Exit::Unavailable, "cannot tell: owner unknown, or the guard of the name is stuck"),
         (Exit::Skip, "proof of a live holder (or waited for one and time ran out)"),
@@ -48,16 +48,16 @@ pub(crate) struct Lock {
 #[derive(Args, Debug)]
 pub(crate) struct LockShared {
     /// State directory, instead of the one 'where' names
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", hide_short_help = true)]
     pub(crate) dir: Option<PathBuf>,
     /// The lock of many machines: a database's URL, or its NAME in /etc/orion/via (default: ORION_VIA)
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHERE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHERE", hide_short_help = true)]
     pub(crate) via: Option<String>,
     /// Print one JSON object
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// Show times in UTC instead of local time
-    #[arg(long, global = true, help_heading = GLOBAL)]
+    #[arg(long, global = true, help_heading = GLOBAL, hide_short_help = true)]
     pub(crate) utc: bool,
     /// Do not print refusals
     #[arg(short, long, global = true, help_heading = GLOBAL)]
@@ -79,7 +79,7 @@ pub(crate) enum LockCommand {
     Acquire(Lazy<LockAcquire>),
     /// Give it back
     Release(Lazy<LockRelease>),
-    /// Check that the lock is still yours; run it just before publishing results
+    /// Check that it is still yours; run it just before publishing results
     Verify(Lazy<LockVerify>),
     /// Report progress; --every DUR promises the next report in time
     Tick(Lazy<LockTick>),
@@ -129,35 +129,36 @@ pub(crate) struct LockRun {
     pub(crate) busy: Busy,
     #[command(flatten)]
     pub(crate) limits: TreeLimits,
-    /// End the holder first (TERM), and wait for its end (-w, 30s)
+    /// End the holder first (TERM); waits for it -w, or 30s
     #[arg(long, conflicts_with_all = ["nonblock", "reentrant"])]
     pub(crate) replace: bool,
     /// Do not let what the command leaves behind hold the lock
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) owner_only: bool,
     /// Go ahead when an ancestor of ours holds it already
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) reentrant: bool,
     /// Write one JSON line per fact there (/dev/fd/3 works)
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub(crate) status_file: Option<PathBuf>,
     /// A word about this run, shown by status
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(crate) note: Option<String>,
-    #[command(flatten)]
-    pub(crate) via: ViaRunOptions,
     /// Name of the lock
     #[arg(value_name = "NAME")]
     pub(crate) name: OsString,
     /// The command
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+    // Last: its heading would take what follows.
+    #[command(flatten)]
+    pub(crate) via: ViaRunOptions,
 }
 
 /// Whose the lock is to be.
 #[derive(Args, Debug)]
 pub(crate) struct Owner {
-    /// The owner: a caller of this command, by pid ($$) or by unique name
+    /// The owner, a caller of this: its pid ($$) or unique name
     #[arg(long, value_name = "WHO", conflicts_with = "for_pid")]
     pub(crate) owner: Option<String>,
     /// The owner: any process of this user
@@ -179,10 +180,10 @@ pub(crate) struct LockAcquire {
     #[command(flatten)]
     pub(crate) busy: BusyNotZero,
     /// Allow a one-shot shell (sh -c) as the owner
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) short_lived: bool,
     /// Standard input is NAME.pulse: let everything that has it open hold the lock
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) pulse_stdin: bool,
     /// A word about this run, shown by status
     #[arg(long, value_name = "TEXT")]
@@ -191,7 +192,7 @@ pub(crate) struct LockAcquire {
     #[arg(long)]
     pub(crate) print_token: bool,
     /// Go ahead when this owner, or an ancestor's exported token, holds it already
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) reentrant: bool,
     /// Only say who would own it
     #[arg(long)]
@@ -226,7 +227,7 @@ pub(crate) struct LockVerify {
     #[arg(long, value_name = "WHO")]
     pub(crate) owner: Option<String>,
     /// Fine also when only something the owner started still lives
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) orphan_ok: bool,
     /// Name of the lock
     #[arg(value_name = "NAME")]
@@ -271,17 +272,17 @@ pub(crate) struct LockLog {
     /// Only the last N
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
-    /// Tell the story around that moment: who held it, who was skipped, who came next
+    /// The story around that moment: holder, skips, who came next
     #[arg(long, value_name = "WHEN", value_parser = moment, conflicts_with_all = ["lines", "since", "until", "event"])]
     pub(crate) at: Option<Moment>,
-    /// Only what happened from then on (90m, 09:45, 2026-11-29, RFC 3339)
+    /// Only from then on (90m, 09:45, 2026-11-29, RFC 3339)
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) since: Option<Moment>,
-    /// Only what happened until then
+    /// Only until then
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) until: Option<Moment>,
     /// Only this kind of event: skipped, refused, acquired, ended, … (repeat it)
-    #[arg(long, value_name = "EVENT")]
+    #[arg(long, value_name = "EVENT", hide_short_help = true)]
     pub(crate) event: Vec<String>,
     /// Name of the lock; without it, all of them
     #[arg(value_name = "NAME")]
@@ -305,7 +306,7 @@ pub(crate) struct LockWhere {
     /// Mark the directory as shared between machines
     #[arg(long)]
     pub(crate) mark_network: bool,
-    /// Make NAME's pulse file and print only its path, for exec {P}<PATH and --pulse-stdin
+    /// Make NAME's pulse file and print its path, for --pulse-stdin
     #[arg(long, value_name = "NAME", conflicts_with_all = ["mark_private", "mark_network"])]
     pub(crate) pulse: Option<OsString>,
 }

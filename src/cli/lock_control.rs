@@ -10,14 +10,14 @@ use std::time::Duration;
 /// How long the tree of a run may live.
 #[derive(Args, Debug)]
 pub(crate) struct TreeLimits {
-    /// Stay as the parent, and hold the lock until everything the command started has ended
+    /// Hold it until everything the command started has ended
     #[arg(long)]
     pub(crate) tree: bool,
-    /// End the command and everything it started after that time (TERM); implies --tree
+    /// End all of it after that time (TERM); implies --tree
     #[arg(long, value_name = "DUR", value_parser = positive)]
     pub(crate) max_run: Option<Duration>,
     /// Kill what is still there that long after the TERM of --max-run
-    #[arg(long, value_name = "DUR", value_parser = duration, requires = "max_run")]
+    #[arg(long, value_name = "DUR", value_parser = duration, requires = "max_run", hide_short_help = true)]
     pub(crate) kill_after: Option<Duration>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct LockTick {
     /// The owner, by pid or unique name
     #[arg(long, value_name = "WHO")]
     pub(crate) owner: Option<String>,
-    /// Promise the next tick within that time (0: promise nothing any more)
+    /// Promise the next tick within that time (0: no promise)
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) every: Option<Duration>,
     /// Name of the lock
@@ -61,7 +61,7 @@ pub(crate) struct LockStop {
     /// The token of the holder that is meant
     #[arg(long, value_name = "N")]
     pub(crate) token: u64,
-    /// Wait that long for its end [default: 30s, with --kill-after 30s more than that]
+    /// Wait that long for its end [30s, plus --kill-after]
     #[arg(short, long, value_name = "DUR", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
     /// Kill what is still there that long after the TERM

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct LockTimeline {
     #[command(flatten)]
     pub(crate) whose: Whose,
-    /// Where it begins (90m, 09:45, 2026-11-29, RFC 3339)
+    /// Where it begins (90m, 09:45, RFC 3339)
     #[arg(long, value_name = "WHEN", value_parser = moment, default_value = "24h")]
     pub(crate) since: Moment,
     /// Where it ends; now, if not given
@@ -33,7 +33,7 @@ pub(crate) struct LockCheck {
     /// Trouble: held for longer than that
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) held_longer: Option<Duration>,
-    /// Trouble: so many runs in a row were refused or skipped because of the same holder
+    /// Trouble: N skips in a row because of one holder
     #[arg(long, value_name = "N")]
     pub(crate) skips: Option<u64>,
     /// Trouble: no run began within that time
@@ -50,7 +50,7 @@ pub(crate) struct LockCheck {
 /// `metrics`
 #[derive(Args, Debug)]
 pub(crate) struct LockMetrics {
-    /// Names at the most; how many were left out is a metric too
+    /// At most N names; the number left out is a metric
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) most: usize,
     /// Names of locks; without one, all that were ever held

@@ -10,9 +10,9 @@ Examples:
   orion-mark install claude --dry-run   show the hooks that Claude Code needs
   orion-mark install claude             add them to ~/.claude/settings.json
   orion-mark check claude               are they there, complete and current?
-  orion-mark claim nightly              at the start of a run, from inside of its tmux pane
+  orion-mark claim nightly              at the start of a run, in its tmux pane
   orion-mark idle                       in a hook at the end of a turn
-  orion-mark busy                       in a hook at the start of a turn and around every tool
+  orion-mark busy                       in a hook, when a turn or a tool begins
 ";
 
 const EXITS: &str = "\
@@ -24,22 +24,22 @@ known here, 70, 73 a settings file that cannot be written, 74 one that cannot be
 that are missing, or settings that are not understood; nothing is changed then.
 ";
 
-/// Say in its tmux pane whose run it is and whether its agent works; install the hooks that do so.
+/// Say in a tmux pane whose run it is and whether its agent works; install hooks.
 #[derive(Debug, Parser)]
 #[command(
     name = "orion-mark",
     version,
     help_template = HELP,
     before_help = EXAMPLES,
-    after_help = EXITS,
+    after_long_help = EXITS,
     disable_help_subcommand = true
 )]
 pub(crate) struct MarkTool {
-    /// Let the exit status of a problem through, to test hooks by hand
+    /// Exit with the code of a problem, to test hooks
     #[arg(long, global = true)]
     pub(crate) strict: bool,
     /// State directory for the log, instead of the one 'orion-lock where' names
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, hide_short_help = true)]
     pub(crate) dir: Option<PathBuf>,
     /// What to do
     #[command(subcommand)]
@@ -55,7 +55,7 @@ pub(crate) enum MarkAct {
     Ready,
     /// A turn begins, or a tool begins or ends
     Busy,
-    /// A turn has ended; the hook's JSON on standard input may say that work goes on
+    /// A turn has ended; the hook's JSON on stdin may say that work goes on
     Idle(MarkIdle),
     /// The turn has ended, and N pieces of work go on in the background
     Working(MarkWorking),
@@ -65,7 +65,7 @@ pub(crate) enum MarkAct {
     Ended,
     /// Add the hooks to an agent's own settings, or take them out again
     Install(MarkInstall),
-    /// Are an agent's hooks there, complete and current? 0, or 78 with what is missing
+    /// Are an agent's hooks complete and current? 0, or 78 with what is missing
     Check(MarkCheck),
     /// What is known about an agent, or about all of them
     Profile(MarkProfile),
@@ -74,10 +74,10 @@ pub(crate) enum MarkAct {
 /// `install AGENT`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MarkInstall {
-    /// The agent: claude, codex, gemini, opencode, pi, or one of your own profiles
+    /// claude, codex, gemini, opencode, pi, or one of your own profiles
     #[arg(value_name = "AGENT")]
     pub(crate) agent: OsString,
-    /// Into the settings of the project in this directory, instead of your own
+    /// Into the settings of the project in this directory
     #[arg(long)]
     pub(crate) project: bool,
     /// Into this file

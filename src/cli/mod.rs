@@ -1,5 +1,8 @@
 //! What can be typed: one file per tool with its clap types, and here what they
 //! share. Parsing never touches the world.
+//!
+//! `-h` fits one screen, so it has what people type every day; the rest is marked
+//! `hide_short_help = true` and stands in `--help`, which has everything.
 
 pub(crate) mod claim;
 // Serves tests and releases only, but has to see the crate-private clap types.
@@ -53,11 +56,40 @@ pub(crate) fn parse<C: clap::Parser>(
 ) -> Result<C, ParseEnd> {
     let args: Vec<OsString> = args.into_iter().collect();
     C::try_parse_from(&args).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            ParseEnd::Show(error.to_string().trim_end().to_owned())
+        ErrorKind::DisplayHelp if args.iter().any(|arg| arg == "--help") => {
+            ParseEnd::Show(whole_help(C::command(), &error.to_string()))
         }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ParseEnd::Show(shown(&error.to_string())),
         _ => ParseEnd::Usage(usage_error(program, subcommand(&args), &error)),
     })
+}
+
+/// A text of clap as it goes to stdout: one empty line between two parts.
+fn shown(text: &str) -> String {
+    text.trim_end().replace("\n\n\n", "\n\n")
+}
+
+/// What stands behind "Usage:" until the first argument: `orion-lock run`.
+fn usage_of(text: &str) -> Option<String> {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "))?;
+    let words = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-', '(']));
+    Some(words.take(2).collect::<Vec<_>>().join(" "))
+}
+
+/// `--help` with all that `-h` leaves out, in the layout of `-h`: clap's own long help, in `text`,
+/// takes three lines an option.
+fn whole_help(mut command: clap::Command, text: &str) -> String {
+    command.build();
+    let usage = usage_of(text).unwrap_or_default();
+    let meant = usage.split(' ').nth(1).and_then(|word| command.find_subcommand_mut(word));
+    let mut meant = meant.cloned().unwrap_or(command).mut_args(|arg| arg.hide_short_help(false));
+    if let Some(start) = meant.get_before_long_help().cloned() {
+        meant = meant.before_help(start);
+    }
+    if let Some(end) = meant.get_after_long_help().cloned() {
+        meant = meant.after_help(end);
+    }
+    shown(&meant.render_help().to_string().replace("(see more with '--help')", "(a summary with -h)"))
 }
 
 /// What looks like the subcommand: the first word behind the program's name, if it is no option.
@@ -78,10 +110,9 @@ fn usage_error(program: &str, subcommand: Option<&str>, error: &clap::Error) -> 
         see = format!("{program} {word}");
     }
     for line in text.lines().map(str::trim) {
-        if let Some(usage) = line.strip_prefix("Usage: ") {
+        if line.starts_with("Usage: ") {
             // "orion-lock run [OPTIONS] …" names the subcommand whose help is meant.
-            let words = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-', '(']));
-            see = words.take(2).collect::<Vec<_>>().join(" ");
+            see = usage_of(line).unwrap_or(see);
             break;
         }
         if let Some(tip) = line.strip_prefix("tip: ") {

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub(crate) struct Wait {
     /// Do not wait (the default; accepted for flock lines)
-    #[arg(short = 'n', long, conflicts_with = "wait")]
+    #[arg(short = 'n', long, conflicts_with = "wait", hide_short_help = true)]
     pub(crate) nonblock: bool,
     /// Wait that long for it: 90s, 10m, 0, or 'forever'
     #[arg(short, long, value_name = "DUR", value_parser = patience)]
@@ -21,17 +21,17 @@ pub(crate) struct Wait {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct InLine {
     /// With -w: exit at once if N wait for it already
-    #[arg(long, value_name = "N", requires = "wait")]
+    #[arg(long, value_name = "N", requires = "wait", hide_short_help = true)]
     pub(crate) max_waiting: Option<u64>,
 }
 
 /// As what to come to a lock.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
-    /// Let up to N runs hold it at a time; the run finds its number in ORION_LOCK_SLOT
+    /// At most N runs at a time; ORION_LOCK_SLOT has the number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) slots: Option<u32>,
-    /// Share it with others who share it or hold slots; only an exclusive run keeps out
+    /// Share it with all but an exclusive run
     #[arg(long, conflicts_with = "slots")]
     pub(crate) shared: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) fn positive(text: &str) -> Result<Duration, String> {
 /// Where the 75 goes, for a tool whose skip may be a success.
 #[derive(Args, Debug)]
 pub(crate) struct Busy {
-    /// Exit with N instead of 75 for a skip (0: a skip is a success)
+    /// Exit with N instead of 75 for a skip (0: success)
     #[arg(short = 'E', long = "busy-code", value_name = "N")]
     pub(crate) busy_code: Option<u8>,
 }

@@ -11,22 +11,22 @@ use std::time::Duration;
 #[command(next_help_heading = "Many machines (--via)")]
 pub(crate) struct ViaRunOptions {
     /// With --via: so long after this host lost the database nobody else begins [60s; 15s up to 60s, or never]
-    #[arg(long, value_name = "DUR", value_parser = grace)]
+    #[arg(long, value_name = "DUR", value_parser = grace, hide_short_help = true)]
     pub(crate) grace: Option<Grace>,
     /// With --via: so long without the database the run works on, then it is stopped [grace less 3s or a tenth]
-    #[arg(long, value_name = "DUR", value_parser = duration)]
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) fence: Option<Duration>,
     /// With --via: so long a stopped run waits for the database before it is killed (1h)
-    #[arg(long, value_name = "DUR", value_parser = duration)]
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) frozen: Option<Duration>,
     /// With --via: exit 75 if the last run of NAME that began had this KEY
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", hide_short_help = true)]
     pub(crate) once: Option<String>,
     /// As --once; only a run that ended with 0 counts
-    #[arg(long, value_name = "KEY", conflicts_with = "once")]
+    #[arg(long, value_name = "KEY", conflicts_with = "once", hide_short_help = true)]
     pub(crate) once_ok: Option<String>,
     /// With --via: exit 75 if the last run of NAME ended less than DUR ago
-    #[arg(long, value_name = "DUR", value_parser = duration)]
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) cooldown: Option<Duration>,
 }
 

@@ -108,6 +108,55 @@ fn exits(text: &str) -> Vec<(u8, String, String)> {
     exits
 }
 
+/// The rows of a text in a window of that width.
+fn rows(text: &str, width: usize) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(width).max(1)).sum()
+}
+
+#[test]
+fn the_short_help_fits_one_screen_and_the_long_one_leaves_nothing_out() {
+    for tool in crate::tools() {
+        for sub in Help::of(&tool).subs {
+            // A program with its list of subcommands may take more than the smallest window has.
+            let most = if sub.name.is_empty() { 40 } else { 24 };
+            let words: Vec<&str> = [sub.name.as_str()].into_iter().filter(|word| !word.is_empty()).collect();
+            let what = format!("{tool} {}", sub.name);
+            let short = show(&tool, &[&words[..], &["-h"]].concat());
+            assert!(rows(&short, 80) <= most, "{what} -h has {} rows of 80:\n{short}", rows(&short, 80));
+            let hidden: Vec<_> = options(&short).difference(&sub.options).cloned().collect();
+            assert!(hidden.is_empty(), "{what} --help leaves out {hidden:?}");
+            let long = show(&tool, &[&words[..], &["--help"]].concat());
+            let in_long = |line: &&str| !long.contains(line.split("  ").last().unwrap_or_default().trim());
+            let missing: Vec<&str> =
+                short.lines().filter(in_long).filter(|line| !line.contains("--help'")).collect();
+            assert!(missing.is_empty(), "{what} --help leaves out {missing:?}");
+        }
+    }
+}
+
+#[test]
+fn every_option_stands_in_the_long_help() {
+    // The completions are written from the options themselves, shown or not.
+    for tool in crate::tools() {
+        let place = format!("'__{}_at ", tool.replace('-', "_"));
+        let completions = crate::read(format!("completions/{tool}.fish"));
+        let options: Vec<(&str, String)> = (completions.lines())
+            .filter_map(|line| {
+                let sub = line.split(&place).nth(1)?.split(['\'', ' ']).next()?;
+                let option = line.split(" -l ").nth(1)?.split(' ').next()?;
+                Some((sub, format!("--{option}")))
+            })
+            .collect();
+        assert!(options.len() > 3, "{tool}: {options:?}");
+        for sub in Help::of(&tool).subs {
+            let here = |place: &str| place == "any" || place == sub.name;
+            for (_, option) in options.iter().filter(|(place, _)| here(place)) {
+                assert!(sub.options.contains(option), "{tool} {} --help leaves out {option}", sub.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_help_has_examples_first_and_its_exit_codes() {
     for tool in crate::tools() {

@@ -13,7 +13,7 @@ use syn::visit::Visit;
 const OTHERS: [&str; 12] = [
     "agent",
     "server",
-    "fire-agent",
+    "start-agent",
     "claude",
     "codex",
     "make",
