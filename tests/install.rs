@@ -4,6 +4,7 @@ mod support;
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use support::{Tool, bin_dir, names_in, run};
 
 fn root() -> &'static Path {
@@ -176,4 +177,14 @@ fn the_demo_plays_to_its_end_from_a_bare_environment() {
     assert!(done.stdout.contains("$ orion-lock run sync agent --task sync &"), "as a person types it");
     let left = names_in(&tool.path(""));
     assert!(left.is_empty(), "the demo left {left:?}");
+}
+
+#[test]
+fn a_command_that_hangs_fails_its_test_instead_of_hanging_it() {
+    let most = Duration::from_millis(200);
+    let hangs =
+        std::panic::catch_unwind(|| support::bounded::output(Command::new("sleep").arg("1000"), most));
+    let why = hangs.expect_err("it was bounded");
+    let why = why.downcast_ref::<String>().expect("a message");
+    assert!(why.contains("sleep") && why.contains("did not end in 200ms"), "{why}");
 }

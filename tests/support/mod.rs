@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "every test program uses another part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
+pub(crate) mod bounded;
 mod running;
 
 pub(crate) use running::{KillOnDrop, Running};
@@ -142,11 +143,10 @@ impl Done {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, which must come within two minutes.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Done {
-    // Not spawn(): what was set for its output stays, what was not is a pipe.
-    let out = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let out = bounded::output(command, 2 * LONG);
     Done::of(out.status, &out.stdout, &out.stderr)
 }
 
