@@ -63,6 +63,6 @@ fn kill(task: Pid, pid: Pid) {
     if let Ok(child) = pidfd_open(pid, PidfdFlags::empty())
         && children(task).contains(&pid)
     {
-        drop(pidfd_send_signal(&child, Signal::KILL));
+        let _ = pidfd_send_signal(&child, Signal::KILL);
     }
 }
