@@ -54,7 +54,7 @@ impl Report {
     ///
     /// # Errors
     /// [`Kind::Io`].
-    pub(crate) fn arrived(&self, written: io::Result<()>) -> Result<(), Error> {
+    pub(crate) fn or_broken_pipe(&self, written: io::Result<()>) -> Result<(), Error> {
         match written {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Error::new(Kind::Io, format!("stdout: {}", crate::error::reason(&error))))
@@ -72,21 +72,21 @@ impl Report {
     }
 
     /// A line for people that `-q` silences: refusals and skips.
-    pub(crate) fn say(&self, line: &str) {
+    pub(crate) fn notice(&self, line: &str) {
         if !self.quiet {
-            self.warn(line);
+            self.warning(line);
         }
     }
 
     /// A line for people that only `-v` brings: evidence.
-    pub(crate) fn note(&self, line: &str) {
+    pub(crate) fn detail(&self, line: &str) {
         if self.verbose {
-            self.warn(line);
+            self.warning(line);
         }
     }
 
     /// A line nothing silences.
-    pub(crate) fn warn(&self, line: &str) {
+    pub(crate) fn warning(&self, line: &str) {
         // One write, so that lines of many processes on one terminal or mail stay whole.
         let line = format!("{}: {line}\n", self.program);
         drop(io::stderr().write_all(line.as_bytes()));
@@ -99,9 +99,9 @@ impl Report {
             drop(self.object(&json!({ "error": error_object(error) })));
         }
         if quietable {
-            self.say(&error.to_string());
+            self.notice(&error.to_string());
         } else {
-            self.warn(&error.to_string());
+            self.warning(&error.to_string());
         }
     }
 }

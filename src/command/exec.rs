@@ -61,7 +61,7 @@ pub(crate) fn comm_of(command: &[OsString]) -> String {
 /// Says why, and gives the status as a shell reports it: 127 not found, 126 cannot be executed.
 pub(crate) fn cannot_run(report: &Report, words: &[OsString], error: &io::Error) -> Status {
     let shown = escape(words.first().map(|word| word.as_bytes()).unwrap_or_default(), 120);
-    report.warn(&format!("{shown}: {}", reason(error)));
+    report.warning(&format!("{shown}: {}", reason(error)));
     status(error)
 }
 

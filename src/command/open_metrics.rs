@@ -45,7 +45,7 @@ impl Exposition {
     pub(super) fn print(&self, report: &Report) -> Result<Status, Error> {
         let mut text = String::new();
         encode(&mut text, &self.0).map_err(|_| Error::new(Kind::Bug, "the metrics could not be encoded"))?;
-        report.arrived(report.data(text.trim_end()))?;
+        report.or_broken_pipe(report.data(text.trim_end()))?;
         Ok(Exit::Ok.into())
     }
 }

@@ -178,20 +178,20 @@ fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Pre
             // Here the runner is the guard, not only its broom.
             answer.problems.push(Error::new(Kind::Unreachable, format!("reaping: {warning}")));
         } else {
-            report.warn(&format!("reaping: {warning}"));
+            report.warning(&format!("reaping: {warning}"));
         }
     }
     if args.before.busy_is_held {
         for line in &reaped.busy {
             answer.skip = true;
             let skip = if args.observe { "would skip: " } else { "" };
-            report.say(&format!("{skip}a run is at work: {line}"));
+            report.notice(&format!("{skip}a run is at work: {line}"));
         }
     }
     if reaped.closed == 0 {
-        report.note(&format!("reaping: {}", reaped.summary));
+        report.detail(&format!("reaping: {}", reaped.summary));
     } else {
-        report.say(&format!("reaping: {}", reaped.summary));
+        report.notice(&format!("reaping: {}", reaped.summary));
     }
     answer.reaped = Some(reaped.summary);
 }
@@ -217,7 +217,7 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
         Ok(None) => {
             for name in names.iter().flatten() {
                 let place = place(args).place().map(|place| place.path.join("locks").display().to_string());
-                report.note(&format!("{name} was never held in {}", place.unwrap_or_default()));
+                report.detail(&format!("{name} was never held in {}", place.unwrap_or_default()));
             }
         }
         Err(error) => answer.problems.push(error),
@@ -262,12 +262,12 @@ fn check_one(
                 let line = format!("{name}: {}/{name}.json is corrupt ({why})", store.path().display());
                 answer.problems.push(Error::new(Kind::Io, line).hint("the next acquire sets it aside"));
             } else if state.leading().record().is_none() {
-                report.note(&format!("{name} was never held in {}", store.path().display()));
+                report.detail(&format!("{name} was never held in {}", store.path().display()));
             }
         }
     }
     for line in state.members.iter().flat_map(|member| &member.judged.judgement.evidence) {
-        report.note(&format!("{name}: {line}"));
+        report.detail(&format!("{name}: {line}"));
     }
 }
 
@@ -283,9 +283,9 @@ fn skip(
     let line = error.message();
     let line = if args.observe { format!("would skip: {line}") } else { line.to_owned() };
     if tell_state::is_any_stopped(store, state) {
-        report.warn(&line);
+        report.warning(&line);
     } else {
-        report.say(&line);
+        report.notice(&line);
     }
     if !args.dry_run {
         let detail = args.observe.then_some(OBSERVED);
@@ -321,7 +321,7 @@ fn not_guarding(report: &Report, error: &Error) {
     if !failopen::can_speak() {
         return;
     }
-    report.warn(&format!("not guarding: {error}"));
+    report.warning(&format!("not guarding: {error}"));
 }
 
 /// Best effort, only where a directory exists already, and never long: the problem may

@@ -29,7 +29,7 @@ pub(crate) fn count(
     if is_milestone(turned.in_a_row) {
         let since = WallTime::parse(&turned.since)
             .map_or_else(|| escape(turned.since.as_bytes(), 40), local_time::show);
-        report.warn(&again(store, name, judged, turned.in_a_row, &since));
+        report.warning(&again(store, name, judged, turned.in_a_row, &since));
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn say_what_was_interrupted(claims: &Claims, key: &Key, won: &Won) {
     let shown = |text: &Option<String>| {
         text.as_ref().map_or_else(|| "unknown".to_owned(), |text| escape(text.as_bytes(), 300))
     };
-    claims.report.warn(&format!(
+    claims.report.warning(&format!(
         "{key}: an earlier run of it was interrupted; branch {}, worktree {}",
         shown(&resume.branch),
         shown(&resume.worktree)

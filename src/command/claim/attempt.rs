@@ -163,10 +163,10 @@ impl ClaimAttempt<'_> {
         match self.claims.tracker.swap(self.key, &swap) {
             Ok(Swapped::Done(_)) => {}
             Ok(Swapped::Changed(why) | Swapped::Unconfirmed(why)) => {
-                self.claims.report.note(&format!("{}: host and stage labels: {why}", self.key));
+                self.claims.report.detail(&format!("{}: host and stage labels: {why}", self.key));
             }
             Err(failure) => {
-                self.claims.report.note(&format!("{}: host and stage labels: {failure}", self.key));
+                self.claims.report.detail(&format!("{}: host and stage labels: {failure}", self.key));
             }
         }
     }

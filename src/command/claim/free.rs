@@ -96,7 +96,7 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         Swapped::Unconfirmed(why) => return Err(Error::new(Kind::CannotTell, format!("{key}: {why}"))),
     }
     if !left.is_empty() {
-        call.report.warn(&format!("{key}: freed while these still run: {}", workers::named(&left)));
+        call.report.warning(&format!("{key}: freed while these still run: {}", workers::named(&left)));
     }
     drop_ref(&claims, &key);
     if only_marker {
@@ -107,7 +107,7 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     if let Some(record) = record {
         claims.close(&name, record.token, FREED)?;
         if let Some(worktree) = attrs(record).worktree {
-            call.report.say(&format!("{key}: its work is in {}", escape(worktree.as_bytes(), 300)));
+            call.report.notice(&format!("{key}: its work is in {}", escape(worktree.as_bytes(), 300)));
         }
     }
     tell(&call.report, json!({"key": key.as_str(), "freed": true}));
@@ -166,6 +166,6 @@ fn drop_ref(claims: &Claims, key: &Key) {
         None => Ok(()),
     });
     if let Err(failure) = dropped {
-        claims.report.warn(&format!("{key}: its git ref is still there: {failure}"));
+        claims.report.warning(&format!("{key}: its git ref is still there: {failure}"));
     }
 }

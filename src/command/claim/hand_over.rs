@@ -77,7 +77,7 @@ pub(super) fn decide(
         Ok(None) => return Ok(None),
         // A full disk must not keep the ticket from being handed over.
         Err(error) if error.kind() == Kind::CannotCreate => {
-            claims.report.warn(&error.to_string());
+            claims.report.warning(&error.to_string());
             let judged = claims.store.look(name);
             claims.store.owned(name, &judged.found, None, credential)?;
             match judged.found.stored() {
@@ -158,7 +158,7 @@ pub(super) fn carry_out(
         let decided = handing.to.as_str();
         claims
             .report
-            .say(&format!("{key}: back in the queue instead of {decided}: it was queued again meanwhile"));
+            .notice(&format!("{key}: back in the queue instead of {decided}: it was queued again meanwhile"));
     }
     Ok(Handed::Done(goal))
 }

@@ -38,9 +38,9 @@ impl Heartbeat {
                 match store.tick(&name, &Credential::Token(token), Some(every * PROMISE)) {
                     Ok(true) => {}
                     Ok(false) => return,
-                    Err(error) if error.kind() == Kind::NotOwner => return report.note(&error.to_string()),
+                    Err(error) if error.kind() == Kind::NotOwner => return report.detail(&error.to_string()),
                     // A full disk: the next beat may pass.
-                    Err(error) => report.note(&format!("{name}: no tick: {error}")),
+                    Err(error) => report.detail(&format!("{name}: no tick: {error}")),
                 }
                 match stopped.recv_timeout(every) {
                     Err(RecvTimeoutError::Timeout) => {}

@@ -64,12 +64,12 @@ pub(super) fn list(call: &ClaimCall) -> Result<Status, Error> {
     broken.sort();
     broken.dedup();
     for line in &broken {
-        call.report.warn(line);
+        call.report.warning(line);
     }
     let tracker = claims.settings.address.canonical();
     let breaker = watch_breaker::line(&watch_breaker::load(&claims));
     if let Some(line) = breaker.as_ref().filter(|_| !call.report.json) {
-        call.report.warn(line);
+        call.report.warning(line);
     }
     drop(if call.report.json {
         call.report.object(&json!({

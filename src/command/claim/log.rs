@@ -51,7 +51,7 @@ pub(super) fn log(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         call.report
             .data(&shown.iter().map(|(_, event)| line(event, container)).collect::<Vec<_>>().join("\n"))
     };
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }
 
@@ -82,6 +82,6 @@ fn tell_story(
     } else {
         call.report.data(&stories.iter().flat_map(Story::lines).collect::<Vec<_>>().join("\n"))
     };
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }

@@ -211,7 +211,7 @@ impl Claims {
             token,
         };
         if let Err(error) = event_file::append(self.store.folder(), key.as_str(), event.line()) {
-            self.report.warn(&format!("{key}: its event log: {}", crate::error::reason(&error)));
+            self.report.warning(&format!("{key}: its event log: {}", crate::error::reason(&error)));
         }
     }
 

@@ -21,10 +21,10 @@ pub(super) fn next(call: &ClaimCall) -> Result<Status, Error> {
     let claims = call.claims()?;
     let queue = free(&claims, |_| false)?;
     for line in &queue.broken {
-        call.report.warn(line);
+        call.report.warning(line);
     }
     for (key, why) in &queue.kept {
-        call.report.note(&format!("{key} is not offered: {why}"));
+        call.report.detail(&format!("{key} is not offered: {why}"));
     }
     let first = queue.tickets.first();
     if call.report.json {
@@ -41,9 +41,9 @@ pub(super) fn next(call: &ClaimCall) -> Result<Status, Error> {
         })));
     } else if let Some(ticket) = first {
         drop(call.report.data(ticket.key.as_str()));
-        call.report.note(&escape(ticket.title.as_bytes(), 120));
+        call.report.detail(&escape(ticket.title.as_bytes(), 120));
     } else {
-        call.report.say(&format!("nothing may be claimed in {}", claims.settings.address.canonical()));
+        call.report.notice(&format!("nothing may be claimed in {}", claims.settings.address.canonical()));
     }
     Ok(if first.is_some() { Exit::Ok } else { Exit::Skip }.into())
 }

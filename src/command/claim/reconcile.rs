@@ -77,9 +77,9 @@ pub(super) fn reconcile(call: &ClaimCall, args: &ClaimReconcile) -> Result<Statu
             }
         }
         for line in &pass.broken {
-            call.report.warn(line);
+            call.report.warning(line);
         }
-        call.report.note(&format!("{} requests", claims.tracker.requests()));
+        call.report.detail(&format!("{} requests", claims.tracker.requests()));
     }
     let all_well =
         pass.rows.iter().all(|(_, healed)| !matches!(healed.outcome, Healing::Failed(_)) && !healed.stranded);

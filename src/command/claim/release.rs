@@ -26,7 +26,7 @@ pub(super) fn release(call: &ClaimCall, args: &ClaimRelease) -> Result<Status, E
             let workers = workers::besides(&claims, &name, decided.token, &[std::process::id()]);
             if !workers.is_empty() {
                 let who = workers::named(&workers);
-                call.report.warn(&format!(
+                call.report.warning(&format!(
                     "{key} goes to {} when what still works on it has ended: {who}",
                     goal.as_str()
                 ));
@@ -40,14 +40,14 @@ pub(super) fn release(call: &ClaimCall, args: &ClaimRelease) -> Result<Status, E
     };
     match handed {
         Handed::Almost(goal, why) => {
-            call.report.warn(&almost(&key, goal, &why));
+            call.report.warning(&almost(&key, goal, &why));
             tell(&call.report, json!({"key": key.as_str(), "to": goal.as_str(), "released": true}));
         }
         Handed::Done(goal) => {
             tell(&call.report, json!({"key": key.as_str(), "to": goal.as_str(), "released": true}));
         }
         Handed::Before => {
-            call.report.note(&format!("{key} was released before"));
+            call.report.detail(&format!("{key} was released before"));
             tell(&call.report, json!({"key": key.as_str(), "released": true, "before": true}));
         }
         Handed::NotOurs(why) => {

@@ -204,7 +204,7 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
         }
         Action::SetCorruptAside => {
             let line = claims.store.set_corrupt_aside(name)?;
-            claims.report.warn(&line);
+            claims.report.warning(&line);
             return Ok(Healing::Done);
         }
     };

@@ -64,7 +64,7 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
     let back = || hand_over(&claims, &key, &name, &token, Goal::Queue);
     if let Some(signal) = ending(&queue) {
         back()?;
-        report.say(&format!("{key}: {} while it was claimed; back in the queue", signal.as_str()));
+        report.notice(&format!("{key}: {} while it was claimed; back in the queue", signal.as_str()));
         return Ok(Status::chosen(128 + signal as u8));
     }
     let heart = Heartbeat::start(heart, name.clone(), won.token, claims.settings.tick_every, report)?;
@@ -226,7 +226,7 @@ impl RunTicket<'_> {
                     _ => return Ok(None),
                 };
                 let to = if deaths >= DEATHS { Goal::Failed } else { Goal::Queue };
-                claims.report.warn(&format!(
+                claims.report.warning(&format!(
                     "{key}: its command was killed by signal {signal} ({}), not by us; death {deaths} of {DEATHS}: {}",
                     signals::name(signal),
                     if to == Goal::Failed { "failed" } else { "back in the queue" },
@@ -244,16 +244,16 @@ impl RunTicket<'_> {
     fn finish(&self, status: Status, decided: Option<Decided>) -> Result<Status, Error> {
         let Self { claims, key, name, .. } = *self;
         let Some(decided) = decided else {
-            claims.report.note(&format!("{key}: given back before"));
+            claims.report.detail(&format!("{key}: given back before"));
             return Ok(status);
         };
         let error = match carry_out(claims, key, name, &decided) {
             Ok(Handed::Done(goal)) => {
-                claims.report.note(&format!("{key}: {}", goal.as_str()));
+                claims.report.detail(&format!("{key}: {}", goal.as_str()));
                 return Ok(status);
             }
             Ok(Handed::Almost(goal, why)) => {
-                claims.report.warn(&almost(key, goal, &why));
+                claims.report.warning(&almost(key, goal, &why));
                 return Ok(status);
             }
             Ok(Handed::Before) => return Ok(status),
@@ -266,7 +266,7 @@ impl RunTicket<'_> {
         if status == Exit::Ok.into() {
             return Err(error);
         }
-        claims.report.warn(&error.to_string());
+        claims.report.warning(&error.to_string());
         Ok(status)
     }
 }

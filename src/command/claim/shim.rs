@@ -28,6 +28,6 @@ pub(super) fn unusable(report: &Report, command: &[OsString]) -> Option<Status> 
         },
         None => ("no such command".to_owned(), NOT_FOUND),
     };
-    report.warn(&format!("{}: {why}; no ticket was claimed", escape(program.as_bytes(), 120)));
+    report.warning(&format!("{}: {why}; no ticket was claimed", escape(program.as_bytes(), 120)));
     Some(status)
 }

@@ -48,8 +48,8 @@ pub(super) fn stage(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
                 format!("{key} is not yours any more, and nothing was written to it: {why}"),
             ));
         }
-        Ok(Swapped::Unconfirmed(why)) => call.report.warn(&format!("{key}: its stage label: {why}")),
-        Err(failure) => call.report.warn(&format!("{key}: its stage label: {failure}")),
+        Ok(Swapped::Unconfirmed(why)) => call.report.warning(&format!("{key}: its stage label: {why}")),
+        Err(failure) => call.report.warning(&format!("{key}: its stage label: {failure}")),
     }
     tell(&call.report, json!({"key": key.as_str(), "stage": stage}));
     Ok(Exit::Ok.into())

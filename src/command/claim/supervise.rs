@@ -212,7 +212,7 @@ impl<'a> Supervised<'a> {
             self.told = Told::TimeOver;
             let over = duration::show(self.limits.max_run.unwrap_or_default());
             let line = format!("--max-run {over} is over: TERM to the command and everything it started");
-            self.claims.report.warn(&format!("{}: {line}", self.key));
+            self.claims.report.warning(&format!("{}: {line}", self.key));
         }
         let first_itself = self.told_at.is_some_and(|at| at.elapsed() < FIRST_ITSELF);
         if due == Due::Nothing || (due == Due::Ask && command_runs && !time_over && first_itself) {
@@ -267,7 +267,7 @@ impl<'a> Supervised<'a> {
         } else {
             workers::named(&who)
         };
-        self.claims.report.warn(&format!(
+        self.claims.report.warning(&format!(
             "{}: the command has ended (status {}), and what it started still runs: {who}; the ticket stays claimed until that ends",
             self.key,
             Status::of_child(status).code(),

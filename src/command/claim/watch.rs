@@ -159,7 +159,7 @@ impl Watcher<'_> {
         }
         let left = self.still_claimed();
         for key in &left {
-            self.call.report.warn(&format!("{key}: still claimed"));
+            self.call.report.warning(&format!("{key}: still claimed"));
         }
         match fatal {
             Some(error) => Err(error),
@@ -220,7 +220,7 @@ impl Watcher<'_> {
     /// Tickets that nobody can read, each once, and again when it changes.
     fn say_unreadable(&mut self, lines: BTreeSet<String>) {
         for line in lines.difference(&self.unreadable) {
-            self.call.report.warn(line);
+            self.call.report.warning(line);
         }
         self.unreadable = lines;
     }
@@ -245,7 +245,7 @@ impl Watcher<'_> {
                     }
                 }
                 Err(error) => {
-                    self.call.report.warn(&format!("{key}: cannot start a process: {}", reason(&error)));
+                    self.call.report.warning(&format!("{key}: cannot start a process: {}", reason(&error)));
                     return;
                 }
             }
@@ -327,7 +327,7 @@ impl Watcher<'_> {
         for run in &self.running {
             self.event("ending", Some(&run.key), &format!("pid {}", run.child.id()));
             if let Err(error) = run.fd.signal(rustix::process::Signal::TERM) {
-                self.call.report.warn(&format!("{}: {}", run.key, reason(&error)));
+                self.call.report.warning(&format!("{}: {}", run.key, reason(&error)));
             }
         }
     }
@@ -357,7 +357,7 @@ impl Watcher<'_> {
             drop(self.call.report.object(&json!({"event": event, "key": key, "detail": detail})));
         } else {
             let key = key.map_or_else(String::new, |key| format!("{key}: "));
-            self.call.report.say(&format!("{key}{event}: {detail}"));
+            self.call.report.notice(&format!("{key}{event}: {detail}"));
         }
     }
 }

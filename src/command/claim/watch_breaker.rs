@@ -52,7 +52,7 @@ impl WatchBreaker {
         }
         let state = if rules.quick.is_zero() { Breaker::default() } else { load(claims) };
         if let Some(line) = line(&state) {
-            claims.report.warn(&line);
+            claims.report.warning(&line);
         }
         Ok(Self { rules, state })
     }
@@ -104,10 +104,10 @@ impl WatchBreaker {
                 for end in self.state.row.iter_mut().filter(|end| end.failed) {
                     end.failed = !give_back(claims, end);
                 }
-                report.warn(&format!("{}{}", line(&self.state).unwrap_or_default(), self.successes()));
+                report.warning(&format!("{}{}", line(&self.state).unwrap_or_default(), self.successes()));
             }
-            BreakerTurn::Closed => report.warn("the breaker of watch is closed: a run was not quick"),
-            BreakerTurn::Doubtful => report.warn(&format!(
+            BreakerTurn::Closed => report.warning("the breaker of watch is closed: a run was not quick"),
+            BreakerTurn::Doubtful => report.warning(&format!(
                 "{} tickets in a row ended with 0 within {}; if that is no work done (a limit that is printed): --quick-success",
                 self.rules.trip,
                 duration::show(self.rules.quick)
@@ -139,7 +139,7 @@ fn keep(claims: &Claims, breaker: &Breaker) {
     let (path, temp) = (claims.store.path().join(FILE), claims.store.path().join(".breaker.tmp"));
     let bytes = serde_json::to_vec(breaker).unwrap_or_default();
     if let Err(error) = plain_file::replace(&path, &temp, &bytes, 0o600) {
-        claims.report.warn(&format!("{}: {}", path.display(), crate::error::reason(&error)));
+        claims.report.warning(&format!("{}: {}", path.display(), crate::error::reason(&error)));
     }
 }
 
@@ -166,7 +166,7 @@ fn give_back(claims: &Claims, end: &QuickEnd) -> bool {
         Err(why) => {
             claims
                 .report
-                .warn(&format!("{key}: it failed because of us, and is not back in the queue: {why}"));
+                .warning(&format!("{key}: it failed because of us, and is not back in the queue: {why}"));
             false
         }
     }

@@ -50,7 +50,7 @@ pub(super) fn claim(claims: &Claims, wish: &ClaimRequest<'_>) -> Result<Won, Err
     if !claims.settings.labels.in_queue(&ticket) && claims.store.look(wish.name).state() == &State::Dead {
         // A dead run of ours may be all that keeps it out of the queue.
         let healed = repair::heal(claims, wish.key, wish.name)?;
-        claims.report.say(&healed.line(wish.key));
+        claims.report.notice(&healed.line(wish.key));
         ticket = claims.tracker.ticket(wish.key)?;
     }
     if !claims.settings.labels.in_queue(&ticket) {
@@ -64,7 +64,7 @@ pub(super) fn claim(claims: &Claims, wish: &ClaimRequest<'_>) -> Result<Won, Err
     let nonce = random::id().map_err(|error| Error::io("/dev/urandom", &error))?;
     let acquired = take_record(claims, wish, &nonce, round.as_ref())?;
     for line in &acquired.said {
-        claims.report.warn(line);
+        claims.report.warning(line);
     }
     let attempt = ClaimAttempt {
         claims,
@@ -168,7 +168,7 @@ fn take_record(
                 if !healed.done() {
                     return Err(Error::new(Kind::CannotTell, format!("{}: {}", wish.key, healed.reason)));
                 }
-                claims.report.say(&healed.line(wish.key));
+                claims.report.notice(&healed.line(wish.key));
             }
             AcquireOutcome::NotTaken(_, state) => return Err(held(claims, wish, state.leading())),
         }

@@ -29,12 +29,12 @@ pub(super) fn probe(arguments: &LeaseProbe, report: &Report) -> Result<Status, E
             };
             let own = paths(place.own().map(|(_, lock)| lock).collect());
             let line = format!("free: nobody serves {} (looked at {own})", show(&place.store));
-            report.note(&format!("not locked, or not there: {}", paths(place.locks.iter().collect())));
+            report.detail(&format!("not locked, or not there: {}", paths(place.locks.iter().collect())));
             (exit, line, json!({"state": "free"}))
         }
         LockState::Held(observed) => {
             let known = HolderReport::of(&place, observed, arguments.patience.stuck_after);
-            evidence(&known).iter().for_each(|line| report.note(line));
+            evidence(&known).iter().for_each(|line| report.detail(line));
             let mut object = json!({
                 "state": if known.is_stuck() { "stuck" } else { "held" },
                 "holder": known.object(),

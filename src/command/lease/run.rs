@@ -57,13 +57,13 @@ pub(super) fn run(arguments: LeaseRun, report: &Report) -> Result<Status, Error>
     match role::take(&place, |observed| attempt.judge(observed))? {
         RoleOutcome::Held(observed) => {
             let known = HolderReport::of(&place, &observed, policy.stuck_after);
-            evidence(&known).iter().for_each(|line| report.note(line));
+            evidence(&known).iter().for_each(|line| report.detail(line));
             report.error(&refusal(&known, &observed, attempt.kept.as_deref()), !known.is_loud());
             Ok(busy)
         }
         RoleOutcome::Won(role) => {
             if let Some(asked) = &attempt.asked {
-                report.say(&format!(
+                report.notice(&format!(
                     "took {} over from pid {}, which {}",
                     show(&place.store),
                     asked.process.pid(),

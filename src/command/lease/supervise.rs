@@ -161,7 +161,7 @@ impl Supervisor<'_> {
         match self.kill_at {
             None => {
                 let Some(lost) = self.resident.lost() else { return };
-                self.report.warn(&format!(
+                self.report.warning(&format!(
                     "{} was removed or replaced, so the role can be taken by others: ending the command",
                     show(&lost)
                 ));
@@ -183,7 +183,7 @@ impl Supervisor<'_> {
         self.take_terminal();
         let left = group_members(self.guardian.id());
         if !left.is_empty() {
-            self.report.warn(&format!(
+            self.report.warning(&format!(
                 "the command has ended and the role with it; still at work without it: {}",
                 left.join(", ")
             ));
@@ -201,7 +201,7 @@ impl Supervisor<'_> {
             thread::sleep(Duration::from_millis(2));
         }
         if self.kill_at.is_none() {
-            self.report.warn(&format!(
+            self.report.warning(&format!(
                 "the guardian of the command was killed ({}); the command was ended, for nothing may work unguarded",
                 signal.as_str()
             ));

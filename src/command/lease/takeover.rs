@@ -49,7 +49,7 @@ pub(super) fn takeover(arguments: &LeaseTakeover, report: &Report) -> Result<Sta
             }
             None => {
                 let known = HolderReport::of(&place, &observed, arguments.patience.stuck_after);
-                evidence(&known).iter().for_each(|line| report.note(line));
+                evidence(&known).iter().for_each(|line| report.detail(line));
                 let ours = observed.pid().is_some_and(is_ancestor);
                 let otherwise = if ours { "it is one of our own callers" } else { "it is at work" };
                 let why = attempt.kept.as_deref().unwrap_or(otherwise);
@@ -71,7 +71,7 @@ fn after(
     let pid = asked.process.pid();
     if known.holder.pid.is_some_and(|holder| holder != pid) {
         // Whoever waited was faster than we were; that is what a free role is for.
-        report.note(&known.line());
+        report.detail(&known.line());
         say(report, place, "has a new holder", Some(asked));
         return Ok(Exit::Ok.into());
     }
@@ -106,5 +106,5 @@ fn say(report: &Report, place: &StorePlace, how: &str, asked: Option<&AskedResid
             if asked.killed { "asked, by KILL" } else { "asked (TERM)" }
         )
     });
-    report.say(&format!("the role of {} {how}{ended}", show(&place.store)));
+    report.notice(&format!("the role of {} {how}{ended}", show(&place.store)));
 }

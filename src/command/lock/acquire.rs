@@ -74,13 +74,13 @@ fn say(
 ) -> Result<Status, Error> {
     let token = acquired.record.token;
     for line in &acquired.said {
-        call.report.warn(line);
+        call.report.warning(line);
     }
     if let Some(ended) = &acquired.reclaimed {
         let who = ended.owners.first().map_or_else(String::new, tell::process);
-        call.report.note(&format!("{name}: reclaimed; {who} has ended"));
+        call.report.detail(&format!("{name}: reclaimed; {who} has ended"));
     }
-    call.report.note(&format!("{name}: acquired for {}; token {token}", tell::process(owner)));
+    call.report.detail(&format!("{name}: acquired for {}; token {token}", tell::process(owner)));
     let printed = if call.report.json {
         let mut value: Value = json!({"name": name.as_str(), "token": token, "owner": owner});
         if let Some(slot) = acquired.record.slot() {

@@ -34,7 +34,7 @@ pub(super) fn break_open(call: &LockCall, args: &LockBreak) -> Result<Status, Er
         }
         State::Unknown(_) => return Err(tell::refusal(&store, &name, &judged)),
         _ => {
-            call.report.say(&format!("{name} is free already; nothing was changed"));
+            call.report.notice(&format!("{name} is free already; nothing was changed"));
             return done(call, &name, args.token, false);
         }
     }
@@ -43,7 +43,8 @@ pub(super) fn break_open(call: &LockCall, args: &LockBreak) -> Result<Status, Er
     }
     let released = store.break_open(&name, args.token)?;
     if released == Released::ByRemoving {
-        call.report.warn(&format!("{name}: the disk is full, so its record was removed instead of marked"));
+        call.report
+            .warning(&format!("{name}: the disk is full, so its record was removed instead of marked"));
     }
     done(call, &name, args.token, released != Released::Before)
 }
@@ -77,8 +78,8 @@ fn confirm(
         return Err(Error::usage("break asks before it frees a lock, and there is no terminal to ask on")
             .hint(format!("orion-lock break --yes{alive} --token {} {name}", args.token)));
     }
-    call.report.warn(refusal.message());
-    call.report.warn(&format!(
+    call.report.warning(refusal.message());
+    call.report.warning(&format!(
         "break ends nothing: if it still runs, two will. Type yes to free {name} all the same:"
     ));
     let mut answer = String::new();

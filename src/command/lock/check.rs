@@ -41,7 +41,7 @@ pub(super) fn check(call: &LockCall, args: &LockCheck) -> Result<Status, Error> 
             |(name, trouble): &(String, String)| format!("{}: {trouble}", escape(name.as_bytes(), 200));
         call.report.data(&found.iter().map(line).collect::<Vec<_>>().join("\n"))
     };
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(if found.is_empty() { Exit::Ok } else { Exit::Stuck }.into())
 }
 

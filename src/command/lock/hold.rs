@@ -48,17 +48,17 @@ pub(super) fn hold(call: &LockCall, args: &LockHold) -> Result<Status, Error> {
     SignalMask::block(ENDING).map_err(failed)?;
     let queue = SignalQueue::new(ENDING).map_err(failed)?;
     for line in &acquired.said {
-        call.report.warn(line);
+        call.report.warning(line);
     }
     if call.report.json {
         drop(call.report.object(&json!({"name": name.as_str(), "token": token, "held": true})));
     }
-    call.report.say(&format!("{name} is yours until Ctrl-C; token {token}"));
+    call.report.notice(&format!("{name} is yours until Ctrl-C; token {token}"));
     while queue.next().map_err(failed)?.is_none() {
         wait_any(&[queue.as_fd()], None).map_err(failed)?;
     }
     if store.release(&name, &Credential::Token(token))? == Released::Before {
-        call.report.warn(&format!("{name} was not yours to the end: it was broken or released meanwhile"));
+        call.report.warning(&format!("{name} was not yours to the end: it was broken or released meanwhile"));
     }
     Ok(Exit::Ok.into())
 }

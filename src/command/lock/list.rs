@@ -47,7 +47,7 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
     } else {
         call.report.data(&tell::table(["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"], rows))
     };
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }
 

@@ -50,7 +50,7 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
         let container = host::container();
         call.report.data(&events.iter().map(|event| line(event, container)).collect::<Vec<_>>().join("\n"))
     };
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }
 
@@ -87,6 +87,6 @@ fn tell_story(
     } else {
         call.report.data(&stories.iter().flat_map(Story::lines).collect::<Vec<_>>().join("\n"))
     };
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }

@@ -128,7 +128,7 @@ impl LockCall {
         if let Some(store) = &store
             && store.state.place.overruled
         {
-            self.report.say(&format!(
+            self.report.notice(&format!(
                 "ORION_DIR is overruled by /etc/orion/dir: {}",
                 store.state.place.path.display()
             ));

@@ -152,7 +152,7 @@ pub(super) fn turned_away(
     let error = refused.error(store, name);
     let exit = Exit::from(error.kind());
     report.error(&error, refused.may_be_silenced(store));
-    refused.evidence().for_each(|line| report.note(line));
+    refused.evidence().for_each(|line| report.detail(line));
     status_file.fact_or_say(
         report,
         "refused",

@@ -15,7 +15,7 @@ pub(super) fn release(call: &LockCall, args: LockRelease) -> Result<Status, Erro
     let store = call.holding(&name)?;
     let released = store.release(&name, &right)?;
     if released == Released::ByRemoving {
-        call.report.warn(&format!(
+        call.report.warning(&format!(
             "{name}: the disk is full, so its record was removed instead of marked as released"
         ));
     }

@@ -63,7 +63,7 @@ pub(super) fn replace(
         by: &format!("asked by run --replace (pid {}, uid {})", me.pid, me.uid),
     };
     if let HolderEnd::StillThere(..) = end_holder(store, name, &wanted)? {
-        report.say(&format!(
+        report.notice(&format!(
             "{name}: its holder was asked to end and has not; to kill it: \
              orion-lock stop --kill-after 10s --token {token} {name}"
         ));

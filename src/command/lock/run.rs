@@ -83,10 +83,10 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
 /// What a person should know before the command speaks.
 fn say_before(report: &Report, acquired: &AcquiredLock, words: &[OsString], owner_only: bool) {
     for line in &acquired.said {
-        report.warn(line);
+        report.warning(line);
     }
     if let Some(line) = leaves_at_once(words, owner_only) {
-        report.say(&line);
+        report.notice(&line);
     }
 }
 

@@ -71,7 +71,7 @@ impl StatusFile {
     /// As [`StatusFile::try_fact`], where nothing depends on it any more: what is lost is said.
     pub(in crate::command) fn fact_or_say(&self, report: &Report, fact: &str, name: &str, more: &Value) {
         if let Err(error) = self.try_fact(fact, name, more) {
-            report.warn(&error.to_string());
+            report.warning(&error.to_string());
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn timeline(call: &LockCall, args: &LockTimeline) -> Result<Status, E
         let glyphs = if is_utf8() { Glyphs::BLOCKS } else { Glyphs::ASCII };
         call.report.data(&text(&lanes, window, terminal::width().unwrap_or(WIDTH), glyphs))
     };
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }
 
@@ -97,7 +97,7 @@ fn write_page(call: &LockCall, file: &Path, page: &str) -> Result<Status, Error>
     // Readable by all that may enter its directory: it is made to be shown.
     plain_file::replace(file, Path::new(&temp), page.as_bytes(), 0o644)
         .map_err(|error| Error::new(Kind::CannotCreate, format!("{}: {}", file.display(), reason(&error))))?;
-    call.report.note(&format!("written to {}", file.display()));
+    call.report.detail(&format!("written to {}", file.display()));
     Ok(Exit::Ok.into())
 }
 

@@ -205,12 +205,12 @@ impl Tree<'_> {
     /// A lock that could not be marked as free is free all the same once we have ended.
     fn say_of_freeing(&self, freed: Result<Released, Error>) {
         match freed {
-            Ok(Released::ByRemoving) => self.report.warn(&format!(
+            Ok(Released::ByRemoving) => self.report.warning(&format!(
                 "{}: the disk is full, so its record was removed instead of marked as released",
                 self.name
             )),
             Ok(Released::Now | Released::Before) => {}
-            Err(error) => self.report.warn(&error.to_string()),
+            Err(error) => self.report.warning(&error.to_string()),
         }
     }
 
@@ -333,7 +333,7 @@ impl Tree<'_> {
         if due > self.done {
             self.done = due;
             self.asked.clear();
-            self.report.warn(&format!("{}: {}", self.name, self.time_over()));
+            self.report.warning(&format!("{}: {}", self.name, self.time_over()));
         }
         for (member, fd) in self.open_members() {
             if !self.asked.insert((member.pid, member.start_ticks)) {
@@ -367,7 +367,7 @@ impl Tree<'_> {
         if members.is_empty() {
             return;
         }
-        self.report.say(&format!(
+        self.report.notice(&format!(
             "{}: the command has ended (status {}), and what it started still runs: {}; the lock is held until it ends",
             self.name,
             status.code(),

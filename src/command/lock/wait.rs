@@ -118,7 +118,7 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
     let name = name(&args.name)?;
     let Some(store) = call.existing()? else {
         let looked_in = call.looked_in()?;
-        call.report.say(&format!("{name} was never held in {}", looked_in.display()));
+        call.report.notice(&format!("{name} was never held in {}", looked_in.display()));
         if call.report.json {
             let object = json!({"name": name.as_str(), "state": "free", "directory": looked_in});
             drop(call.report.object(&object));
@@ -154,20 +154,20 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
         Waited::Done(state) => {
             let judged = state.leading();
             if judged.record().is_none() && matches!(judged.state(), State::Free) {
-                call.report.say(&format!("{name} was never held in {}", store.path().display()));
+                call.report.notice(&format!("{name} was never held in {}", store.path().display()));
             }
             if call.report.json {
                 let mut object = tell_state::object(&store, &name, &state);
                 object["directory"] = json!(store.path());
                 drop(call.report.object(&object));
             }
-            call.report.note(&format!("{name} is free in {}", store.path().display()));
+            call.report.detail(&format!("{name} is free in {}", store.path().display()));
             Ok(Exit::Ok.into())
         }
         Waited::Refused(refused) => {
             let error = refused.error(&store, &name);
             call.report.error(&error, refused.may_be_silenced(&store));
-            refused.evidence().for_each(|line| call.report.note(line));
+            refused.evidence().for_each(|line| call.report.detail(line));
             Ok(Exit::from(error.kind()).into())
         }
     }
@@ -279,7 +279,7 @@ impl Waiter<'_> {
             others => format!("; {others} more wait"),
         };
         let error = refused.error(self.store, self.name);
-        self.report.say(&format!("waiting: {}{line}", error.message()));
+        self.report.notice(&format!("waiting: {}{line}", error.message()));
     }
 
     fn is_over(&self) -> bool {

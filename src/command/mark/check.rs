@@ -19,7 +19,7 @@ pub(super) fn check(args: &MarkCheck, report: &Report) -> Result<Status, Error> 
         HookOwner::Person => anywhere(&profile)?,
         whose => look(&profile, whose)?,
     };
-    report.arrived(report.data(&said))?;
+    report.or_broken_pipe(report.data(&said))?;
     Ok(Exit::Ok.into())
 }
 

@@ -41,9 +41,9 @@ pub(super) fn install(args: &MarkInstall, report: &Report) -> Result<Status, Err
             }
         }
     };
-    report.arrived(report.data(&said))?;
+    report.or_broken_pipe(report.data(&said))?;
     if let (Some(todo), false) = (&hooks.todo, args.remove) {
-        report.arrived(report.data(&format!("still to do: {todo}")))?;
+        report.or_broken_pipe(report.data(&format!("still to do: {todo}")))?;
     }
     Ok(Exit::Ok.into())
 }

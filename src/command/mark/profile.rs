@@ -22,7 +22,7 @@ pub(super) fn profile(args: &MarkProfile, report: &Report) -> Result<Status, Err
         Some(Ok(found)) => vec![found],
         Some(Err(error)) => {
             if !args.json {
-                report.arrived(report.data(&nested.join("\n")))?;
+                report.or_broken_pipe(report.data(&nested.join("\n")))?;
             }
             return Err(error);
         }
@@ -30,7 +30,7 @@ pub(super) fn profile(args: &MarkProfile, report: &Report) -> Result<Status, Err
     };
     if args.json {
         let objects: Vec<Value> = profiles.iter().map(object).collect();
-        report.arrived(report.object(&json!({ "agents": objects })))?;
+        report.or_broken_pipe(report.object(&json!({ "agents": objects })))?;
         return Ok(Exit::Ok.into());
     }
     let texts: Vec<String> = match &args.agent {
@@ -39,7 +39,7 @@ pub(super) fn profile(args: &MarkProfile, report: &Report) -> Result<Status, Err
             profiles.iter().map(|one| format!("{:<10} {:<12} {}", one.name, hooks(one), one.title)).collect()
         }
     };
-    report.arrived(report.data(&texts.join("\n")))?;
+    report.or_broken_pipe(report.data(&texts.join("\n")))?;
     Ok(Exit::Ok.into())
 }
 

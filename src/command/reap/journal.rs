@@ -93,7 +93,7 @@ pub(super) fn show(report: &Report, place: &Where) -> Result<Status, Error> {
     } else {
         report.data(&events.iter().map(line).collect::<Vec<_>>().join("\n"))
     };
-    report.arrived(written)?;
+    report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }
 

@@ -56,7 +56,7 @@ fn not_reaping(report: &Report, error: &Error) {
         report.error(error, true);
         return;
     }
-    report.warn(&format!("not reaping: {error}"));
+    report.warning(&format!("not reaping: {error}"));
 }
 
 fn reap() -> Result<Status, Error> {

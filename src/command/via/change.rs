@@ -162,7 +162,7 @@ pub(super) fn break_open(call: &ViaCall, args: LockBreak) -> Result<Status, Erro
             return Err(not_owner(&name, &format!("token {} holds it, not {token}", row.token)));
         }
         Some(row) if !row.is_taken() => {
-            call.report.say(&format!("{name} is free already; nothing was changed"));
+            call.report.notice(&format!("{name} is free already; nothing was changed"));
             return done(false);
         }
         Some(row) => row,
@@ -202,8 +202,8 @@ fn confirm(call: &ViaCall, name: &LockName, line: &str, alive: bool, token: u64)
                 call.place.shown
             )));
     }
-    call.report.warn(line);
-    call.report.warn(&format!(
+    call.report.warning(line);
+    call.report.warning(&format!(
         "a run on a host without the database works on until its fence: two would. Type yes to free {name} all the same:"
     ));
     let mut answer = String::new();

@@ -189,7 +189,7 @@ impl Claimant<'_> {
             if self.end.was_given() && self.end.is_over() {
                 return Ok(Settled::Refused(self.cut(row, need)));
             }
-            self.report.warn(&say::settling(row, unsettled.young, need));
+            self.report.warning(&say::settling(row, unsettled.young, need));
         }
         loop {
             let now = match session.settling(&self.wish.name) {

@@ -192,7 +192,7 @@ fn tell(call: &ViaCall, checks: &[Check]) -> Result<Status, Error> {
             })
             .collect();
         let written = call.report.object(&json!({"via": call.place.shown, "ok": !bad, "checks": rows}));
-        call.report.arrived(written)?;
+        call.report.or_broken_pipe(written)?;
     } else {
         let line = |check: &Check| match &check.found {
             Ok(text) => format!("ok    {}: {text}", check.what),
@@ -201,7 +201,7 @@ fn tell(call: &ViaCall, checks: &[Check]) -> Result<Status, Error> {
         };
         let lines: Vec<String> = checks.iter().map(line).collect();
         let written = call.report.data(&lines.join("\n"));
-        call.report.arrived(written)?;
+        call.report.or_broken_pipe(written)?;
     }
     Ok(if bad { Exit::Config.into() } else { Exit::Ok.into() })
 }

@@ -117,10 +117,10 @@ pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
     if call.report.json {
         drop(call.report.object(&json!({"name": name.as_str(), "token": token, "held": true})));
     }
-    call.report.say(&format!("{name} is yours until Ctrl-C; token {token}"));
+    call.report.notice(&format!("{name} is yours until Ctrl-C; token {token}"));
     let lost = until_the_end(call, &name, &queue, &keeper)?;
     if let Err(why) = keeper.release(false, 0) {
-        call.report.warn(&format!("{name}: it could not be given back in the database: {why}"));
+        call.report.warning(&format!("{name}: it could not be given back in the database: {why}"));
     }
     records.release(&name, &credential)?;
     if lost {
@@ -148,14 +148,14 @@ fn until_the_end(
             match found {
                 KeeperNews::Lost => return Ok(true),
                 KeeperNews::StopAsked(_) => {
-                    call.report.warn(&format!("{name}: asked to end by 'stop'"));
+                    call.report.warning(&format!("{name}: asked to end by 'stop'"));
                     return Ok(false);
                 }
-                KeeperNews::Cut(why) => call.report.warn(&format!(
+                KeeperNews::Cut(why) => call.report.warning(&format!(
                     "{name}: no session with the database ({why}); if that lasts, another machine takes it after {}",
                     crate::model::duration::show(GRACE)
                 )),
-                KeeperNews::Attached => call.report.warn(&format!("{name}: the database answers again, and the lock is still yours")),
+                KeeperNews::Attached => call.report.warning(&format!("{name}: the database answers again, and the lock is still yours")),
                 KeeperNews::Proved(_) => {}
             }
         }

@@ -19,11 +19,11 @@ pub(super) fn init(call: &ViaCall, args: &ViaInit) -> Result<Status, Error> {
     let text = schema::text(u64::try_from(max.as_millis()).unwrap_or(u64::MAX), &args.grant);
     if args.print {
         let written = call.report.data(text.trim_end());
-        return call.report.arrived(written).map(|()| Exit::Ok.into());
+        return call.report.or_broken_pipe(written).map(|()| Exit::Ok.into());
     }
     let mut session = call.session()?;
     session.ask(&text, TIME).map_err(|fault| fault.at(&call.place.shown))?;
     session.close();
-    call.report.note(&format!("{}: the locks are set up", call.place.shown));
+    call.report.detail(&format!("{}: the locks are set up", call.place.shown));
     Ok(Exit::Ok.into())
 }

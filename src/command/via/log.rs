@@ -45,15 +45,15 @@ pub(super) fn log(call: &ViaCall, args: LockLog) -> Result<Status, Error> {
     events.drain(..surplus);
     if call.report.json {
         let written = call.report.object(&json!({"via": call.place.shown, "events": events}));
-        return call.report.arrived(written).map(|()| Exit::Ok.into());
+        return call.report.or_broken_pipe(written).map(|()| Exit::Ok.into());
     }
     if events.is_empty() {
-        call.report.say(&format!("nothing is logged in {}", call.place.shown));
+        call.report.notice(&format!("nothing is logged in {}", call.place.shown));
         return Ok(Exit::Ok.into());
     }
     let lines: Vec<String> = events.iter().map(line).collect();
     let written = call.report.data(&lines.join("\n"));
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
 }
 

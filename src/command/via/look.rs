@@ -28,7 +28,7 @@ pub(super) fn status(call: &ViaCall, args: LockStatus) -> Result<Status, Error> 
     let (exit, error) = exit_of(&call.place.shown, row, state);
     if call.report.json {
         let written = call.report.object(&object(call, name.as_str(), row, state));
-        call.report.arrived(written)?;
+        call.report.or_broken_pipe(written)?;
         return Ok(exit.into());
     }
     let line = match (&error, row) {
@@ -37,7 +37,7 @@ pub(super) fn status(call: &ViaCall, args: LockStatus) -> Result<Status, Error> 
         (None, Some(row)) => free(row, state),
     };
     let written = call.report.data(&line);
-    call.report.arrived(written)?;
+    call.report.or_broken_pipe(written)?;
     if let Some(row) = row {
         evidence(call, row);
     }
@@ -69,7 +69,7 @@ fn free(row: &ViaRow, state: ViaState) -> String {
 
 fn evidence(call: &ViaCall, row: &ViaRow) {
     let number = |pid: Option<i64>| pid.map_or_else(|| "none".to_owned(), |pid| pid.to_string());
-    call.report.note(&format!(
+    call.report.detail(&format!(
         "{}: session in the row {}, session with the lock {}, generation {}, grace {}",
         row.name,
         number(row.backend),
@@ -131,15 +131,15 @@ pub(super) fn list(call: &ViaCall, whose: &Whose) -> Result<Status, Error> {
             .map(|row| object(call, &row.name, Some(row), seen.state(Some(row))))
             .collect();
         let written = call.report.object(&json!({"via": call.place.shown, "locks": rows}));
-        return call.report.arrived(written).map(|()| Exit::Ok.into());
+        return call.report.or_broken_pipe(written).map(|()| Exit::Ok.into());
     }
     if seen.look.rows.is_empty() {
-        call.report.say(&format!("no lock was ever held in {}", call.place.shown));
+        call.report.notice(&format!("no lock was ever held in {}", call.place.shown));
     }
     let lines: Vec<String> = seen.look.rows.iter().map(|row| line(&seen, row)).collect();
     if !lines.is_empty() {
         let written = call.report.data(&lines.join("\n"));
-        call.report.arrived(written)?;
+        call.report.or_broken_pipe(written)?;
     }
     Ok(Exit::Ok.into())
 }
@@ -179,7 +179,7 @@ pub(super) fn wait(call: &ViaCall, args: &LockWait) -> Result<Status, Error> {
             if call.report.json {
                 drop(call.report.object(&object(call, name.as_str(), row, state)));
             }
-            call.report.note(&format!("{name} is free in {}", call.place.shown));
+            call.report.detail(&format!("{name} is free in {}", call.place.shown));
             return Ok(Exit::Ok.into());
         }
         if over || exit == Exit::DataErr {

@@ -61,7 +61,7 @@ fn one(
         if let State::Live(_) = judged.state() {
             let who = judged.record().and_then(|it| it.owners.first()).map(crate::command::tell::process);
             let who = who.unwrap_or_else(|| "a run".to_owned());
-            report.say(&format!("{would}{name} is held by {who} on this machine"));
+            report.notice(&format!("{would}{name} is held by {who} on this machine"));
             if !args.dry_run {
                 turned_away::count(report, &records, &name, &judged, "skipped", None);
             }
@@ -75,12 +75,12 @@ fn one(
     let object = json!({"name": name.as_str(), "token": row.map(|row| row.token), "via": place.shown});
     match (state, error) {
         (ViaState::Live | ViaState::LiveHere, Some(error)) => {
-            report.say(&format!("{would}{}", error.message()));
+            report.notice(&format!("{would}{}", error.message()));
             Ok((true, object))
         }
         (ViaState::Free | ViaState::EndedHere, _) => {
             if row.is_none() {
-                report.note(&format!("{name} was never held in {}", place.shown));
+                report.detail(&format!("{name} was never held in {}", place.shown));
             }
             Ok((false, object))
         }

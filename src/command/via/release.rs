@@ -29,7 +29,7 @@ pub(super) fn by_guardian(charge: &Charge, executed: bool, status: Status) {
     let hold =
         Hold { place: place.clone(), wish, id: 0, token: charge.token, times, session: None, orders: None };
     if let Err(why) = give_back_alone(&hold, executed, status.code()) {
-        report.warn(&format!(
+        report.warning(&format!(
             "{}: its supervisor was killed and the run with it, but the lock could not be given back: {why}",
             charge.name
         ));

@@ -107,7 +107,7 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
         }
     };
     for line in &acquired.said {
-        call.report.warn(line);
+        call.report.warning(line);
     }
     ended.extend(
         acquired.reclaimed.as_ref().and_then(|it| Some(it.attrs.get(shelf::NONCE)?.as_str()?.to_owned())),
@@ -150,7 +150,7 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     };
     let Claimed { session, id, token, sent_us, over } = *claimed;
     if let Some(over) = over {
-        call.report.say(&format!("{name}: taken over from the run with token {over}"));
+        call.report.notice(&format!("{name}: taken over from the run with token {over}"));
     }
     supervise(Start {
         call,

@@ -280,7 +280,7 @@ impl ViaRun<'_> {
     }
 
     fn warn(&self, line: &str) {
-        self.call.report.warn(&format!("{}: {line}", self.name));
+        self.call.report.warning(&format!("{}: {line}", self.name));
     }
 
     fn fact(&self, fact: &str, mut more: Value) {
@@ -380,7 +380,7 @@ impl ViaRun<'_> {
             _ => self.records.release(self.name, &credential),
         };
         if let Err(error) = freed {
-            self.call.report.warn(&error.to_string());
+            self.call.report.warning(&error.to_string());
         }
         let facts = json!({"token": self.token, "status": end.status, "held_s": end.held.as_secs()});
         let fact = if cannot.is_some() { "exec-failed" } else { "ended" };
