@@ -25,7 +25,7 @@ _orion_precheck() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $at:$word in
-            *:--dir | *:--via | *:--deadline | *:-E | *:--busy-code | *:--slots | *:--runner | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident | *:--job-quiet | *:--interrupted | *:--keep-output)
+            *:--dir | *:--via | *:--deadline | *:-E | *:--busy-code | *:--slots | *:--once | *:--once-ok | *:--cooldown | *:--runner | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--tmux-socket | *:--resident | *:--job-quiet | *:--interrupted | *:--keep-output)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -44,7 +44,7 @@ _orion_precheck() {
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 return
                 ;;
-            *:--via | *:--deadline | *:-E | *:--busy-code | *:--slots | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--resident | *:--job-quiet | *:--interrupted)
+            *:--via | *:--deadline | *:-E | *:--busy-code | *:--slots | *:--once | *:--once-ok | *:--cooldown | *:--automation | *:--idle | *:--settle | *:--idle-match | *:--resident | *:--job-quiet | *:--interrupted)
                 :
                 return
                 ;;
@@ -55,7 +55,7 @@ _orion_precheck() {
         esac
     fi
     case $at:$place in
-        '':*) options='--dir --via --deadline -E --busy-code --observe --dry-run --strict --json -q --quiet -v --verbose --slots --shared --reap --busy-is-held --runner --automation --idle --settle --idle-match --trust-screen --tmux-socket --resident --job-quiet --interrupted --end-survivors --close-newest --keep-output --force -h --help -V --version' ;;
+        '':*) options='--dir --via --deadline -E --busy-code --observe --dry-run --strict --json -q --quiet -v --verbose --slots --shared --once --once-ok --cooldown --reap --busy-is-held --runner --automation --idle --settle --idle-match --trust-screen --tmux-socket --resident --job-quiet --interrupted --end-survivors --close-newest --keep-output --force -h --help -V --version' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

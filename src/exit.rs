@@ -105,7 +105,7 @@ impl Exit {
             Self::CantCreat => "the record or directory could not be written (ENOSPC, EROFS, EACCES)",
             Self::IoErr => "read or write failed",
             Self::Skip => {
-                "proof of a live holder (or waited for one and time ran out; for a ticket: somebody else won it)"
+                "proof of a live holder (or waited for one and time ran out; for a ticket: somebody else won it), or what was asked for: --once, --cooldown, --max-waiting"
             }
             Self::Stuck => "held, alive, promised to tick and fell silent",
             Self::NoPerm => "you are not the owner, or your owner has ended",

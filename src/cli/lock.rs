@@ -2,7 +2,9 @@
 
 use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
 use super::lock_seeing::{LockCheck, LockMetrics, LockTimeline};
-use super::shared::{Busy, BusyNotZero, Entry, InLine, Patience, ShimArgs, Wait, Whose, patience};
+use super::shared::{
+    Busy, BusyNotZero, Entry, InLine, NotAgain, NotAgainHeld, Patience, ShimArgs, Wait, Whose, patience,
+};
 use super::via::{ViaInit, ViaRunOptions};
 use super::{GLOBAL, HELP, Lazy, moment};
 use crate::exit::{Exit, table};
@@ -16,6 +18,7 @@ Examples:
   orion-lock run sync agent --task sync   run it; exit 75 if a live run holds it
   orion-lock run -w 10m sync agent        wait up to ten minutes first
   orion-lock run --slots 3 agents agent   at most three at the same time
+  orion-lock run --once \"$(date +%F)\" sync agent   not twice a day
   orion-lock acquire --owner $$ sync      in a script, until it releases or ends
   orion-lock status sync                  who holds it?
   orion-lock log sync                     why was 09:45 skipped?
@@ -31,7 +34,7 @@ Examples:
     after_long_help = table(&Exit::ALL, &[
         (Exit::Ok, "done; acquired; free; for run: the command's own status"),
         (Exit::Unavailable, "cannot tell: owner unknown, or the guard of the name is stuck"),
-        (Exit::Skip, "proof of a live holder (or waited for one and time ran out)"),
+        (Exit::Skip, "proof of a live holder (or waited for one and time ran out), or --once, --cooldown, --max-waiting"),
     ]),
     disable_help_subcommand = true,
     subcommand_required = true,
@@ -126,11 +129,13 @@ pub(crate) struct LockRun {
     #[command(flatten)]
     pub(crate) entry: Entry,
     #[command(flatten)]
+    pub(crate) again: NotAgain,
+    #[command(flatten)]
     pub(crate) busy: Busy,
     #[command(flatten)]
     pub(crate) limits: TreeLimits,
     /// End the holder first (TERM); waits for it -w, or 30s
-    #[arg(long, conflicts_with_all = ["nonblock", "reentrant"])]
+    #[arg(long, conflicts_with_all = ["nonblock", "reentrant", "once", "once_ok", "cooldown"])]
     pub(crate) replace: bool,
     /// Do not let what the command leaves behind hold the lock
     #[arg(long, hide_short_help = true)]
@@ -177,6 +182,8 @@ pub(crate) struct LockAcquire {
     pub(crate) line: InLine,
     #[command(flatten)]
     pub(crate) entry: Entry,
+    #[command(flatten)]
+    pub(crate) again: NotAgainHeld,
     #[command(flatten)]
     pub(crate) busy: BusyNotZero,
     /// Allow a one-shot shell (sh -c) as the owner

@@ -1,7 +1,7 @@
 //! What can be typed to `orion-precheck`.
 
 use super::reap::BeforeCheck;
-use super::shared::Entry;
+use super::shared::{Entry, NotAgain};
 use super::{HELP, duration};
 use clap::Parser;
 use std::ffi::OsString;
@@ -12,6 +12,8 @@ const EXAMPLES: &str = "\
 Examples:
   orion-precheck sync; [ $? -ne 75 ]             for a runner
   orion-precheck sync; [ $? -eq 75 ] && exit 75  in a bash script
+  orion-precheck --cooldown 1h sync; [ $? -ne 75 ]
+                                                 nor soon after its end
   orion-gate sync                                also if this binary is missing
   orion-precheck --reap --runner tmux --automation sync sync; [ $? -ne 75 ]
                                                  close finished runs first
@@ -23,7 +25,7 @@ Never 'orion-precheck sync && job': a missing binary would then skip every run.
 const EXITS: &str = "\
 Exit status:
   0    go: nobody is proved to hold a lock, or it cannot be told (stderr has why)
-  75   skip: proof of a live owner (or the code of -E)
+  75   skip: proof of a live owner, or --once, --cooldown (or the code of -E)
 With --strict the real code of a problem comes through: 64, 69, 70, 71, 74, 78.
 ";
 
@@ -63,6 +65,8 @@ pub(crate) struct Precheck {
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) entry: Entry,
+    #[command(flatten)]
+    pub(crate) again: NotAgain,
     /// Names of locks; any one that is held is a skip
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<OsString>,

@@ -2,6 +2,7 @@
 
 use super::duration;
 use crate::model::entry::EntryMode;
+use crate::model::last_run::{self, OnceKey, RepeatTerms};
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -44,6 +45,53 @@ impl Entry {
             (None, true) => EntryMode::Shared,
             (None, false) => EntryMode::Exclusive,
         }
+    }
+}
+
+/// Not again, by what is known of the last run.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct NotAgain {
+    /// Exit 75 if the last run of NAME that began had this KEY: --once "$(date +%F-%H%M)"
+    #[arg(long, value_name = "KEY", value_parser = last_run::key, hide_short_help = true)]
+    pub(crate) once: Option<String>,
+    /// As --once; only a run that ended with 0 counts. For run it implies --tree
+    #[arg(long, value_name = "KEY", conflicts_with = "once", value_parser = last_run::key, hide_short_help = true)]
+    pub(crate) once_ok: Option<String>,
+    /// Exit 75 if the last run of NAME ended less than DUR ago
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
+    pub(crate) cooldown: Option<Duration>,
+}
+
+impl NotAgain {
+    /// What is asked of the last run.
+    pub(crate) fn terms(&self) -> RepeatTerms {
+        let key = |key: &Option<String>, only_ok| key.clone().map(|key| OnceKey { key, only_ok });
+        RepeatTerms {
+            once: key(&self.once, false).or_else(|| key(&self.once_ok, true)),
+            cooldown: self.cooldown,
+        }
+    }
+}
+
+/// As [`NotAgain`], where the end of the work is not known.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NotAgainHeld {
+    /// Exit 75 if the last run of NAME that began had this KEY
+    #[arg(long, value_name = "KEY", value_parser = last_run::key, hide_short_help = true)]
+    pub(crate) once: Option<String>,
+    /// For run alone
+    #[arg(long, hide = true, value_name = "KEY")]
+    pub(crate) once_ok: Option<String>,
+    /// Exit 75 if the last run of NAME ended less than DUR ago
+    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
+    pub(crate) cooldown: Option<Duration>,
+}
+
+impl NotAgainHeld {
+    /// What is asked of the last run.
+    pub(crate) fn terms(&self) -> RepeatTerms {
+        let once = self.once.clone().map(|key| OnceKey { key, only_ok: false });
+        RepeatTerms { once, cooldown: self.cooldown }
     }
 }
 

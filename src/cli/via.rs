@@ -19,15 +19,6 @@ pub(crate) struct ViaRunOptions {
     /// With --via: so long a stopped run waits for the database before it is killed (1h)
     #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) frozen: Option<Duration>,
-    /// With --via: exit 75 if the last run of NAME that began had this KEY
-    #[arg(long, value_name = "KEY", hide_short_help = true)]
-    pub(crate) once: Option<String>,
-    /// As --once; only a run that ended with 0 counts
-    #[arg(long, value_name = "KEY", conflicts_with = "once", hide_short_help = true)]
-    pub(crate) once_ok: Option<String>,
-    /// With --via: exit 75 if the last run of NAME ended less than DUR ago
-    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
-    pub(crate) cooldown: Option<Duration>,
 }
 
 impl ViaRunOptions {
@@ -37,9 +28,6 @@ impl ViaRunOptions {
             ("--grace", self.grace.is_some()),
             ("--fence", self.fence.is_some()),
             ("--frozen", self.frozen.is_some()),
-            ("--once", self.once.is_some()),
-            ("--once-ok", self.once_ok.is_some()),
-            ("--cooldown", self.cooldown.is_some()),
         ];
         all.into_iter().find(|(_, typed)| *typed).map(|(name, _)| name)
     }

@@ -19,6 +19,7 @@ pub(crate) mod records;
 pub(crate) mod shim;
 pub(crate) mod story;
 pub(crate) mod tell;
+pub(crate) mod tell_again;
 pub(crate) mod tell_state;
 pub(crate) mod turned_away;
 pub(crate) mod typed;

@@ -6,7 +6,7 @@ use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::reap;
 use super::records::{NameState, Records, Where};
-use super::{tell_state, turned_away, typed};
+use super::{tell_again, tell_state, turned_away, typed};
 use crate::cli::precheck::Precheck;
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
@@ -19,6 +19,7 @@ use crate::os::{call, clock};
 use crate::report::{Report, error_object};
 use crate::verdict::admission::Admission;
 use crate::verdict::liveness::State;
+use crate::verdict::repeat::NotNow;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -208,10 +209,14 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
         Ok(Some(store)) => {
             for name in names.iter().flatten() {
                 let state = store.state_of(name);
+                let kind = check_one(report, args, &store, name, &state, &mut answer);
                 if report.json {
-                    objects.push(tell_state::object(&store, name, &state));
+                    let mut object = tell_state::object(&store, name, &state);
+                    if let Some(kind) = kind {
+                        object["kind"] = json!(kind.as_str());
+                    }
+                    objects.push(object);
                 }
-                check_one(report, args, &store, name, &state, &mut answer);
             }
         }
         Ok(None) => {
@@ -229,7 +234,8 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
     answer
 }
 
-/// What one name says: skip, go, or that it cannot be relied on. Who only waits for it holds nothing.
+/// What one name says: skip, go, or that it cannot be relied on; gives the kind of a skip that nobody's hold is
+/// the reason for. Who only waits for it holds nothing.
 fn check_one(
     report: &Report,
     args: &Precheck,
@@ -237,7 +243,8 @@ fn check_one(
     name: &LockName,
     state: &NameState,
     answer: &mut PrecheckAnswer,
-) {
+) -> Option<Kind> {
+    let mut kind = None;
     let mode = args.entry.mode();
     let why = store.may_enter(name, state, mode, true);
     match why {
@@ -264,11 +271,45 @@ fn check_one(
             } else if state.leading().record().is_none() {
                 report.detail(&format!("{name} was never held in {}", store.path().display()));
             }
+            kind = not_again(report, args, store, name, state, answer);
         }
     }
     for line in state.members.iter().flat_map(|member| &member.judged.judgement.evidence) {
         report.detail(&format!("{name}: {line}"));
     }
+    kind
+}
+
+/// Nobody is in the way: does what was asked of the last run speak against another one?
+fn not_again(
+    report: &Report,
+    args: &Precheck,
+    store: &Records,
+    name: &LockName,
+    state: &NameState,
+    answer: &mut PrecheckAnswer,
+) -> Option<Kind> {
+    let asked = args.again.terms();
+    let refused = store.not_again(state, &asked)?;
+    if refused.is_first_look
+        && !args.dry_run
+        && let Err(error) = store.note_end(name, &refused.last)
+    {
+        // An end that nobody writes down would be a first look each time, and a skip for ever.
+        let line = format!("{name}: the end of its last run cannot be written down: {}", error.message());
+        answer.problems.push(Error::new(error.kind(), line));
+        if matches!(refused.why, NotNow::TooSoon(_)) {
+            return None;
+        }
+    }
+    answer.skip = true;
+    let error = tell_again::refusal(name, &refused);
+    let would = if args.observe { "would skip: " } else { "" };
+    report.say(&format!("{would}{}", error.message()));
+    if !args.dry_run {
+        turned_away::count_unheld(store, name, "skipped", tell_again::detail(&refused, &asked));
+    }
+    Some(error.kind())
 }
 
 /// Says and counts a skip.

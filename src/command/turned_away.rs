@@ -33,6 +33,12 @@ pub(crate) fn count(
     }
 }
 
+/// Logs a refusal or skip that nobody's hold is the reason for.
+pub(crate) fn count_unheld(store: &Records, name: &LockName, word: &str, detail: String) {
+    let event = Event::new(word, clock::wall().rfc3339(), name.as_str());
+    store.log_turned_away(name, &Event { detail: Some(detail), ..event });
+}
+
 fn again(store: &Records, name: &LockName, judged: &Judged, times: u64, since: &str) -> String {
     let who = judged.record().and_then(|record| Some((record, record.owners.first()?))).map_or_else(
         || "by the same run".to_owned(),

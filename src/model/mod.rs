@@ -13,6 +13,7 @@ pub(crate) mod hook_words;
 pub(crate) mod host;
 pub(crate) mod identity;
 pub(crate) mod labels;
+pub(crate) mod last_run;
 pub(crate) mod lease;
 pub(crate) mod mark;
 pub(crate) mod marker;

@@ -277,6 +277,9 @@ pub(crate) struct ViaRow {
     /// Seconds since the last tick, by the server's clock.
     pub(crate) silent_s: Option<f64>,
     pub(crate) stop_asked_at: Option<String>,
+    /// The last run that began.
+    #[serde(default)]
+    pub(crate) ran_token: Option<u64>,
     pub(crate) ran_at: Option<String>,
     pub(crate) ran_key: Option<String>,
     pub(crate) ran_status: Option<i64>,

@@ -14,6 +14,7 @@ pub(crate) mod ownership;
 pub(crate) mod reap;
 pub(crate) mod reason;
 pub(crate) mod reconcile;
+pub(crate) mod repeat;
 pub(crate) mod run_end;
 pub(crate) mod same_tick;
 pub(crate) mod silence;

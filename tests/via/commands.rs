@@ -161,8 +161,13 @@ fn a_run_that_is_asked_for_once_is_not_run_by_a_late_host() {
         .expect(75)
         .one_line()
         .says("has run for '09:45' already");
+    two.precheck(&["--once", "09:45", "x"]).expect(75).says("has run for '09:45' already");
+    two.precheck(&["--once-ok", "09:45", "x"]).expect(0).silent();
     two.lock(&["run", "--once-ok", "09:45", "x", "true"]).expect(0);
-    one.lock(&["run", "--once-ok", "09:45", "x", "true"]).expect(75);
+    one.lock(&["run", "--once-ok", "09:45", "x", "true"]).expect(75).says("with 0; token ");
+    two.precheck(&["--once-ok", "09:45", "x"]).expect(75);
+    two.precheck(&["--cooldown", "1h", "x"]).expect(75).says("ended too short ago");
+    two.precheck(&["--cooldown", "1ms", "x"]).expect(0).silent();
     one.lock(&["run", "--once", "10:00", "x", "true"]).expect(0);
     two.lock(&["run", "--cooldown", "1h", "x", "true"]).expect(75).says("ended too short ago");
     two.lock(&["run", "--cooldown", "1ms", "x", "true"]).expect(0);

@@ -256,6 +256,14 @@ impl Host {
         run(&mut self.command(args))
     }
 
+    /// `orion-precheck --via URL …`
+    #[track_caller]
+    pub(crate) fn precheck(&self, args: &[&str]) -> Done {
+        let mut all = vec!["--via", &self.url];
+        all.extend(args);
+        run(&mut self.tool.tool("orion-precheck", &all))
+    }
+
     /// A run whose command says that it is up and lives until its stdin closes.
     #[track_caller]
     pub(crate) fn hold(&self, options: &[&str], name: &str) -> Running {

@@ -14,6 +14,7 @@ use crate::model::arbiter::Arbiter;
 use crate::model::claim::{Attrs, LOST, Phase};
 use crate::model::entry::EntryMode;
 use crate::model::identity::ProcessIdentity;
+use crate::model::last_run::RepeatTerms;
 use crate::model::name::LockName;
 use crate::model::ticket::{EventId, Key, Ticket};
 use crate::os::pulse::Pulse;
@@ -153,6 +154,7 @@ fn take_record(
     };
     let request = AcquireRequest {
         mode: EntryMode::Exclusive,
+        repeat: RepeatTerms::default(),
         owners: vec![claims.store.me()?],
         note: None,
         attrs: attrs.to_map(),
@@ -171,6 +173,9 @@ fn take_record(
                 claims.report.notice(&healed.line(wish.key));
             }
             AcquireOutcome::NotTaken(_, state) => return Err(held(claims, wish, state.leading())),
+            AcquireOutcome::NotAgain(_) => {
+                return Err(Error::new(Kind::Bug, "nothing was asked of the last run"));
+            }
         }
     }
     Err(Error::new(Kind::CannotTell, format!("{}: its record here keeps changing", wish.key)))

@@ -14,7 +14,6 @@ use crate::model::identity::ProcessIdentity;
 use crate::model::name::LockName;
 use crate::model::record::{VIA_ACQUIRE, note};
 use crate::os::pulse::is_pulse_of;
-use crate::verdict::ownership::Credential;
 use serde_json::{Map, Value, json};
 use std::os::fd::AsFd;
 
@@ -23,6 +22,10 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     let name = name(&args.name)?;
     let busy = busy_code(args.busy.busy_code, Some(NOT_ACQUIRED))?;
     let note = note(args.note.as_deref()).map_err(Error::usage)?;
+    if args.again.once_ok.is_some() {
+        return Err(Error::usage("--once-ok: how the work ends is not known to acquire")
+            .hint(format!("orion-lock run --once-ok KEY {name} CMD [ARG...], or acquire --once KEY")));
+    }
     let caller = Caller::of_this_process();
     let owner = owner::chosen(args.owner.owner.as_deref(), args.owner.for_pid, args.short_lived)?;
     if args.dry_run {
@@ -50,7 +53,9 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     } else {
         PulsePolicy::Nobody
     };
-    let request = AcquireRequest { mode: args.entry.mode(), owners: vec![owner.clone()], note, attrs, pulse };
+    let repeat = args.again.terms();
+    let request =
+        AcquireRequest { mode: args.entry.mode(), repeat, owners: vec![owner.clone()], note, attrs, pulse };
     match take_for(&call.report, &store, &name, &request, (&args.wait, args.line), Some(&caller))? {
         TakeResult::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
         TakeResult::No(refused) => {
@@ -94,7 +99,7 @@ fn say(
         Ok(())
     };
     if let Err(error) = printed {
-        store.release(name, &Credential::Token(token))?;
+        store.undo(name, token, acquired.before.as_ref())?;
         return Err(Error::new(
             Kind::Io,
             format!(

@@ -10,6 +10,7 @@ use crate::command::typed::{NOT_ACQUIRED, busy_code, name};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::entry::EntryMode;
+use crate::model::last_run::RepeatTerms;
 use crate::model::record::{VIA_HOLD, note};
 use crate::os::mask::SignalMask;
 use crate::os::process::wait_any;
@@ -30,6 +31,7 @@ pub(super) fn hold(call: &LockCall, args: &LockHold) -> Result<Status, Error> {
     attrs.insert("via".into(), json!(VIA_HOLD));
     let request = AcquireRequest {
         mode: EntryMode::Exclusive,
+        repeat: RepeatTerms::default(),
         owners: vec![store.me()?],
         note,
         attrs,

@@ -7,6 +7,7 @@ use super::wait::TakeResult;
 use crate::cli::shared::{Patience, Wait};
 use crate::command::owner::callers;
 use crate::command::records::{AcquireOutcome, AcquireRequest, LockMember, NameState, Records};
+use crate::command::tell_again;
 use crate::error::Error;
 use crate::model::name::LockName;
 use crate::report::Report;
@@ -25,6 +26,7 @@ pub(super) fn replace(
     let (why, state) = match store.acquire(name, request, false)? {
         AcquireOutcome::Acquired(acquired) => return Ok(TakeResult::Yes(acquired)),
         AcquireOutcome::NotTaken(why, state) => (why, state),
+        AcquireOutcome::NotAgain(last) => return Ok(TakeResult::Skip(tell_again::refusal(name, &last))),
     };
     let callers = callers()?;
     let mode = request.mode;
@@ -73,6 +75,7 @@ pub(super) fn replace(
     Ok(match store.acquire(name, request, false)? {
         AcquireOutcome::Acquired(acquired) => TakeResult::Yes(acquired),
         AcquireOutcome::NotTaken(why, state) => refused(why, Relation::Stranger, state),
+        AcquireOutcome::NotAgain(last) => TakeResult::Skip(tell_again::refusal(name, &last)),
     })
 }
 

@@ -19,7 +19,6 @@ use crate::model::name::LockName;
 use crate::model::record::{SUPERVISOR, VIA_RUN, note};
 use crate::report::Report;
 use crate::verdict::limits::Limits;
-use crate::verdict::ownership::Credential;
 use serde_json::{Map, json};
 use std::ffi::OsString;
 use std::io;
@@ -42,7 +41,8 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_RUN));
     let limits = Limits { max_run: args.limits.max_run, kill_after: args.limits.kill_after };
-    let asked = args.limits.tree || limits.max_run.is_some();
+    let repeat = args.again.terms();
+    let asked = args.limits.tree || limits.max_run.is_some() || repeat.needs_status();
     // Nobody outside can see the end of a process in a container, so we stay and write it down.
     let tree = asked || !store.ends_are_seen();
     if tree {
@@ -50,6 +50,7 @@ pub(super) fn run(call: LockCall, args: LockRun) -> Result<Status, Error> {
     }
     let request = AcquireRequest {
         mode: args.entry.mode(),
+        repeat,
         owners: vec![me],
         note,
         attrs,
@@ -102,7 +103,7 @@ fn become_command(
     let facts = json!({"token": token, "pid": std::process::id()});
     if let Err(error) = status_file.try_fact("acquired", name.as_str(), &facts) {
         // Whoever asked for it would not know that it runs.
-        store.release(name, &Credential::Token(token))?;
+        store.undo(name, token, acquired.before.as_ref())?;
         return Err(error);
     }
     let mut command = exec::command(words);
@@ -112,7 +113,7 @@ fn become_command(
         Err(error) => error,
     };
     // Nothing runs, so nothing holds the lock.
-    store.release(name, &Credential::Token(token))?;
+    store.undo(name, token, acquired.before.as_ref())?;
     let facts = json!({"token": token, "reason": reason(&failed)});
     status_file.fact_or_say(&report, "exec-failed", name.as_str(), &facts);
     Ok(exec::cannot_run(&report, words, &failed))

@@ -10,6 +10,7 @@ use crate::command::{exec, shim, tell};
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::duration;
+use crate::model::last_run::LastRun;
 use crate::model::name::LockName;
 use crate::model::record::Record;
 use crate::os::mask::{FILE_SIZE, SignalMask};
@@ -20,7 +21,6 @@ use crate::os::start_barrier::{ShimAnswer, StartBarrier};
 use crate::os::tree::{self, Collected};
 use crate::report::Report;
 use crate::verdict::limits::{Due, Limits};
-use crate::verdict::ownership::Credential;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -49,12 +49,12 @@ pub(super) fn supervise(
     status_file: &StatusFile,
     options: TreeOptions,
 ) -> Result<Status, Error> {
-    let token = acquired.record.token;
+    let (token, before) = (acquired.record.token, acquired.before.clone());
     match start(call, words, store, name, acquired, status_file, options) {
         Ok(tree) => Ok(tree.until_its_end(words, status_file)),
         Err(error) => {
             // Nothing runs, so nothing holds the lock.
-            store.release(name, &Credential::Token(token))?;
+            store.undo(name, token, before.as_ref())?;
             Err(error)
         }
     }
@@ -102,7 +102,7 @@ fn start<'a>(
     if !store.add_owner(name, acquired.record.token, &owners)? {
         return Err(Error::new(Kind::NotOwner, format!("{name} was broken meanwhile; nothing was run")));
     }
-    let record = Record { owners, ..acquired.record };
+    let (record, before) = (Record { owners, ..acquired.record }, acquired.before);
     let facts = json!({"token": record.token, "pid": child, "supervisor": std::process::id()});
     status_file.try_fact("acquired", name.as_str(), &facts)?;
     if let Err(error) = gate.open() {
@@ -115,6 +115,7 @@ fn start<'a>(
         store,
         name,
         record,
+        before,
         limits: options.limits,
         command_only: options.command_only,
         queue,
@@ -151,6 +152,8 @@ struct Tree<'a> {
     store: &'a Records,
     name: &'a LockName,
     record: Record,
+    /// The last run before this one.
+    before: Option<LastRun>,
     limits: Limits,
     command_only: bool,
     queue: SignalQueue,
@@ -180,7 +183,7 @@ impl Tree<'_> {
         }
         if let Some(error) = &self.failed {
             let status = exec::cannot_run(&self.report, words, error);
-            self.say_of_freeing(self.store.release(self.name, &Credential::Token(self.record.token)));
+            self.say_of_freeing(self.store.undo(self.name, self.record.token, self.before.as_ref()));
             let facts = json!({"token": self.record.token, "reason": reason(error)});
             status_file.fact_or_say(&self.report, "exec-failed", self.name.as_str(), &facts);
             return status;

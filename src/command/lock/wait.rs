@@ -9,7 +9,7 @@ use crate::command::records::{
     AcquireOutcome, AcquireRequest, AcquiredLock, HolderWatch, NameState, Records, newer,
 };
 use crate::command::typed::name;
-use crate::command::{tell, tell_state};
+use crate::command::{tell, tell_again, tell_state, turned_away};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::entry::EntryMode;
@@ -20,7 +20,6 @@ use crate::os::process::{PidFd, Pin, pin};
 use crate::report::Report;
 use crate::verdict::admission::Admission;
 use crate::verdict::liveness::State;
-use crate::verdict::ownership::Credential;
 use serde_json::json;
 use std::io::IsTerminal;
 use std::os::unix::process::parent_id;
@@ -76,6 +75,11 @@ pub(super) fn take_for(
         match store.acquire(name, request, in_turn) {
             Ok(AcquireOutcome::Acquired(acquired)) => Ok(WaitAttempt::Done(acquired)),
             Ok(AcquireOutcome::NotTaken(why, state)) => Ok(WaitAttempt::Held(why, state)),
+            Ok(AcquireOutcome::NotAgain(refused)) => {
+                let detail = tell_again::detail(&refused, &request.repeat);
+                turned_away::count_unheld(store, name, "refused", detail);
+                Err(tell_again::refusal(name, &refused))
+            }
             Err(error) if error.kind() == Kind::GuardStuck => Ok(WaitAttempt::Stuck(error)),
             Err(error) => Err(error),
         }
@@ -83,12 +87,14 @@ pub(super) fn take_for(
     match waiter.wait(attempt) {
         // Taken in the very moment in which the caller ended: nobody would know the token.
         Ok(Waited::Done(acquired)) if wait.wait.is_some() && caller.is_some_and(Caller::has_ended) => {
-            store.release(name, &Credential::Token(acquired.record.token))?;
+            store.undo(name, acquired.record.token, acquired.before.as_ref())?;
             Err(waiter.nobody_to_tell())
         }
         Ok(Waited::Done(acquired)) => Ok(TakeResult::Yes(acquired)),
         Ok(Waited::Refused(refused)) => Ok(TakeResult::No(refused)),
-        Err(error) if error.kind() == Kind::QueueFull => Ok(TakeResult::Skip(error)),
+        Err(error) if matches!(error.kind(), Kind::QueueFull | Kind::RanAlready | Kind::TooSoon) => {
+            Ok(TakeResult::Skip(error))
+        }
         Err(error) => Err(error),
     }
 }

@@ -124,6 +124,13 @@ impl Records {
                 self.adopt(name, &guard, last, own.and_then(|own| own.file.as_ref()), progress)
             }
             Admission::Enter { slot } => {
+                if let Some(refused) = self.not_again(&state, &request.repeat) {
+                    drop(guard);
+                    if refused.is_first_look {
+                        self.note_end(name, &refused.last)?;
+                    }
+                    return Ok(Pass::Done(Box::new(AcquireOutcome::NotAgain(refused))));
+                }
                 self.enter(name, &guard, last, state, slot, request, terms, progress)
             }
             refused => Ok(Pass::Done(Box::new(AcquireOutcome::NotTaken(refused, state)))),

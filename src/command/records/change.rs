@@ -3,13 +3,14 @@
 use super::members::{ReadRecord, speaks_for};
 use super::{Records, event_of, newer};
 use crate::error::{Error, Kind};
+use crate::model::last_run::{self, ENDED, EndStamp, LastRun};
 use crate::model::name::LockName;
 use crate::model::observation::Found;
-use crate::model::record::Stored;
+use crate::model::record::{LOCK, Stored};
 use crate::model::token::GuardToken;
 use crate::os::dir::Opened;
 use crate::os::guard::Guard;
-use crate::os::{clock, record_file};
+use crate::os::record_file;
 use crate::verdict::liveness::State;
 use crate::verdict::ownership::{Credential, Ownership, ownership};
 use rustix::fs::OFlags;
@@ -44,7 +45,25 @@ impl Records {
     /// # Errors
     /// NOPERM when it is not the caller's (the file is untouched), and what the system answers.
     pub(crate) fn release(&self, name: &LockName, right: &Credential) -> Result<Released, Error> {
-        let (released, stored) = self.free(name, right, &[])?;
+        let (released, stored) = self.free(name, right, None, &[])?;
+        if let Some(stored) = stored {
+            self.log(name, &[event_of("released", name, &stored.record)]);
+        }
+        Ok(released)
+    }
+
+    /// Gives back a lock under which nothing was run: `before` stays the last run of the name.
+    ///
+    /// # Errors
+    /// As [`Records::release`].
+    pub(crate) fn undo(
+        &self,
+        name: &LockName,
+        token: u64,
+        before: Option<&LastRun>,
+    ) -> Result<Released, Error> {
+        let (released, stored) =
+            self.free(name, &Credential::Token(token), None, &last_run::not_executed(before))?;
         if let Some(stored) = stored {
             self.log(name, &[event_of("released", name, &stored.record)]);
         }
@@ -52,18 +71,24 @@ impl Records {
     }
 
     /// Marks a record as free, adding to its `attrs`; gives it as it was, `None` when it was free before.
+    /// `status`: how its command ended, where that is known.
     pub(super) fn free(
         &self,
         name: &LockName,
         right: &Credential,
+        status: Option<u8>,
         attrs: &[(&str, Value)],
     ) -> Result<(Released, Option<Stored>), Error> {
-        let released_at = json!(clock::wall().rfc3339());
+        let now = EndStamp { status, ..self.now() };
+        let released_at = json!(now.utc);
         let mark = |stored: &Stored| {
             let mut all = stored.record.attrs.clone();
             all.extend(attrs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
+            if self.kind == LOCK {
+                all.entry(ENDED).or_insert_with(|| json!(now));
+            }
             let mut changes = vec![("released_at", released_at.clone())];
-            if !attrs.is_empty() {
+            if !all.is_empty() {
                 changes.push(("attrs", Value::Object(all)));
             }
             RecordChange::Write(stored.patched(&changes))

@@ -1,6 +1,7 @@
 //! Coming in, once that is decided, all of it inside the guard: the token, the pulse,
 //! the record, and the look whether the guard still is the guard.
 
+use super::again::end_of;
 use super::members::{FIRST, NameState};
 use super::request::{
     AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, ON_BEHALF, Pass, Progress, PulsePolicy,
@@ -10,9 +11,9 @@ use crate::error::{Error, Kind};
 use crate::model::entry::EntryMode;
 use crate::model::event::Event;
 use crate::model::host::HostIdentity;
+use crate::model::last_run::kept;
 use crate::model::name::LockName;
-use crate::model::record::{self, MEMBER_SCHEMA, PulseFile, Record, SCHEMA, VIA_ACQUIRE};
-use crate::model::time::WallTime;
+use crate::model::record::{self, LOCK, MEMBER_SCHEMA, PulseFile, Record, SCHEMA, VIA_HOLD};
 use crate::model::token::{GuardToken, next};
 use crate::os::guard::Guard;
 use crate::os::pulse::{self, Left};
@@ -38,6 +39,9 @@ impl Records {
         if self.in_container() {
             self.state.note_container();
         }
+        if self.kind == LOCK {
+            progress.before = self.last_run(&state).map(|(last, _)| last);
+        }
         let position = state.free_position(request.mode);
         if request.mode == EntryMode::Exclusive && !self.clear_members(name, &state, progress)? {
             return Ok(Pass::Again);
@@ -52,6 +56,10 @@ impl Records {
         guard.write_token(token).map_err(|error| self.guard_error(name, &error))?;
         let pulse = self.take_pulse(name, token, &request.pulse, progress)?;
         let mut record = self.fresh(name, (token, slot), pulse, request)?;
+        // Whoever holds it by hand runs nothing: the last run stays what it was.
+        if record.via() == Some(VIA_HOLD) {
+            record.attrs.extend(progress.before.as_ref().map(kept));
+        }
         for (key, value) in
             old.as_ref().and_then(|old| old.judged.record()).map(terms.inherit).unwrap_or_default()
         {
@@ -240,6 +248,7 @@ impl Records {
         };
         let mut attrs = request.attrs.clone();
         attrs.extend(request.mode.attrs(slot));
+        attrs.extend(request.repeat.attrs());
         Ok(Record {
             schema: if request.mode == EntryMode::Exclusive { SCHEMA } else { MEMBER_SCHEMA },
             kind: self.kind.to_owned(),
@@ -259,6 +268,8 @@ impl Records {
     pub(super) fn acquired(&self, name: &LockName, progress: &mut Progress) -> Pass {
         let Some((_, record)) = progress.placed.take() else { return Pass::Again };
         let ended = progress.ended.iter().chain(&progress.reclaimed);
+        // Who found it dead before us has said so.
+        let ended = ended.filter(|ended| ended.ended().is_none());
         let mut events: Vec<Event> = ended.map(|ended| end_of(name, ended)).collect();
         let on_behalf = record.attrs.contains_key(ON_BEHALF).then(|| "on behalf".to_owned());
         events
@@ -268,6 +279,7 @@ impl Records {
             record,
             pulse: progress.pulse.take(),
             reclaimed: progress.reclaimed.take(),
+            before: progress.before.take(),
             said: std::mem::take(&mut progress.said),
         }))))
     }
@@ -285,17 +297,5 @@ impl Records {
 pub(super) fn give_back(wish: &PulsePolicy<'_>, progress: &mut Progress) {
     if let (PulsePolicy::Descriptor(fd), Some(token)) = (wish, progress.lent.take()) {
         pulse::unlock_through(fd, token);
-    }
-}
-
-/// How an owner's end is called: normal for a `run`, and a missed release for an `acquire`.
-fn end_of(name: &LockName, ended: &Record) -> Event {
-    let word = if ended.via() == Some(VIA_ACQUIRE) { "reclaimed" } else { "ended" };
-    let until = |end: WallTime| ended.since()?.age(end).map(|held| held.as_secs());
-    let ticked = ended.last_tick.as_ref().and_then(|tick| WallTime::parse(&tick.utc));
-    Event {
-        held_at_least_s: Some(ticked.and_then(until).unwrap_or(0)),
-        held_at_most_s: until(clock::wall()),
-        ..event_of(word, name, ended)
     }
 }

@@ -86,7 +86,7 @@ impl Records {
     /// # Errors
     /// As [`Records::release`]; the end is logged all the same.
     pub(crate) fn end(&self, name: &LockName, record: &Record, end: &RunEnd) -> Result<Released, Error> {
-        let freed = self.free(name, &Credential::Token(record.token), &[]);
+        let freed = self.free(name, &Credential::Token(record.token), Some(end.status), &[]);
         let event = Event {
             status: Some(end.status),
             held_s: Some(end.held.as_secs()),
@@ -104,7 +104,7 @@ impl Records {
     pub(crate) fn break_open(&self, name: &LockName, token: u64) -> Result<Released, Error> {
         let me = self.me()?;
         let by = json!({"pid": me.pid, "uid": me.uid});
-        let (released, stored) = self.free(name, &Credential::Token(token), &[(BROKEN_BY, by)])?;
+        let (released, stored) = self.free(name, &Credential::Token(token), None, &[(BROKEN_BY, by)])?;
         if let Some(stored) = stored {
             let detail = Some(format!("by uid {} (pid {})", me.uid, me.pid));
             self.log(name, &[Event { detail, ..event_of("broken", name, &stored.record) }]);

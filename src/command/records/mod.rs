@@ -3,6 +3,7 @@
 //! commands speak to a [`Records`] and never to files.
 
 mod acquire;
+mod again;
 mod change;
 mod enter;
 mod hold;
@@ -12,6 +13,7 @@ mod request;
 mod set_aside;
 mod watch;
 
+pub(crate) use again::RefusedAgain;
 pub(crate) use change::{RecordChange, Released, not_owner};
 pub(crate) use hold::RunEnd;
 pub(crate) use judging::Judged;

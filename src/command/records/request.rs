@@ -1,8 +1,10 @@
 //! What is asked of the records when a lock is to be taken, and what comes of it.
 
+use super::again::RefusedAgain;
 use super::members::NameState;
 use crate::model::entry::EntryMode;
 use crate::model::identity::ProcessIdentity;
+use crate::model::last_run::{LastRun, RepeatTerms};
 use crate::model::record::Record;
 use crate::os::pulse::Pulse;
 use crate::verdict::admission::Admission;
@@ -15,6 +17,7 @@ pub(crate) const ON_BEHALF: &str = "on_behalf";
 #[derive(Debug)]
 pub(crate) struct AcquireRequest<'fd> {
     pub(crate) mode: EntryMode,
+    pub(crate) repeat: RepeatTerms,
     pub(crate) owners: Vec<ProcessIdentity>,
     pub(crate) note: Option<String>,
     pub(crate) attrs: Map<String, Value>,
@@ -50,6 +53,8 @@ pub(crate) struct AcquiredLock {
     pub(crate) pulse: Option<Pulse>,
     /// The dead owner's record that was in its place.
     pub(crate) reclaimed: Option<Record>,
+    /// The last run before: it stays the last one if nothing comes of this one.
+    pub(crate) before: Option<LastRun>,
     /// What a person should know.
     pub(crate) said: Vec<String>,
 }
@@ -60,6 +65,8 @@ pub(crate) enum AcquireOutcome {
     Acquired(Box<AcquiredLock>),
     /// Not taken, why not, and who is there.
     NotTaken(Admission, NameState),
+    /// Nobody is in the way, and what was asked of the last run speaks against it.
+    NotAgain(RefusedAgain),
 }
 
 /// One pass through the guard.
@@ -78,6 +85,7 @@ pub(super) struct Progress {
     /// The token that a description of the caller's was locked for.
     pub(super) lent: Option<u64>,
     pub(super) reclaimed: Option<Record>,
+    pub(super) before: Option<LastRun>,
     /// Dead members whose records were removed.
     pub(super) ended: Vec<Record>,
     pub(super) said: Vec<String>,

@@ -2,6 +2,7 @@
 
 use super::claim_end::ClaimEnd;
 use super::say;
+use crate::command::tell_again;
 use crate::error::{Error, Kind};
 use crate::model::duration;
 use crate::model::via::ViaRow;
@@ -96,9 +97,13 @@ impl Claimant<'_> {
                     })));
                 }
                 ViaTake::RanAlready(row) => {
-                    return Ok(refused(Kind::RanAlready, say::ran_already(&row), &row));
+                    let line = tell_again::ran_already(&row.name, &say::ran(&row));
+                    return Ok(refused(Kind::RanAlready, line, &row));
                 }
-                ViaTake::TooSoon(row) => return Ok(refused(Kind::TooSoon, say::too_soon(&row), &row)),
+                ViaTake::TooSoon(row) => {
+                    let line = tell_again::too_soon(&row.name, &say::ran(&row));
+                    return Ok(refused(Kind::TooSoon, line, &row));
+                }
                 ViaTake::Grace(most) => {
                     let most = duration::show(Duration::from_millis(most));
                     return Err(Error::config(format!(

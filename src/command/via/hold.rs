@@ -13,6 +13,7 @@ use crate::command::typed::{NOT_ACQUIRED, busy_code};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::entry::EntryMode;
+use crate::model::last_run::RepeatTerms;
 use crate::model::record::VIA_HOLD;
 use crate::model::via::ViaHolder;
 use crate::os::mask::SignalMask;
@@ -53,6 +54,7 @@ pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
     };
     let request = AcquireRequest {
         mode: EntryMode::Exclusive,
+        repeat: RepeatTerms::default(),
         owners: vec![me],
         note,
         attrs,

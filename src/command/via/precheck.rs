@@ -1,13 +1,14 @@
 //! `orion-precheck --via`: this machine's records, then the database. Only a live holder is a skip; whatever fails
 //! is said, and the run goes ahead.
 
-use super::{SeenRows, environment, exit_of, shelf};
+use super::{SeenRows, environment, exit_of, say, shelf};
 use crate::cli::precheck::Precheck;
 use crate::command::precheck::PrecheckAnswer;
-use crate::command::{turned_away, typed};
+use crate::command::{tell_again, turned_away, typed};
 use crate::error::Error;
 use crate::report::Report;
 use crate::verdict::liveness::State;
+use crate::verdict::repeat::{RanFacts, repeat};
 use crate::verdict::via::ViaState;
 use crate::via::credentials::{ViaPlace, resolve};
 use crate::via::session::{CONNECT, ViaSession};
@@ -81,6 +82,21 @@ fn one(
         (ViaState::Free | ViaState::EndedHere, _) => {
             if row.is_none() {
                 report.detail(&format!("{name} was never held in {}", place.shown));
+            }
+            let asked = args.again.terms();
+            let not_again = row.and_then(|row| {
+                let facts = RanFacts {
+                    key: row.ran_key.as_deref(),
+                    status: row.ran_status,
+                    ended_ago: say::ran_ended_ago(row),
+                };
+                Some(tell_again::error(&row.name, repeat(&asked, &facts)?, &say::ran(row)))
+            });
+            if let Some(error) = not_again {
+                report.say(&format!("{would}{}", error.message()));
+                let mut object = object;
+                object["kind"] = json!(error.kind().as_str());
+                return Ok((true, object));
             }
             Ok((false, object))
         }

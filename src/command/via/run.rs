@@ -19,6 +19,7 @@ use crate::command::typed::busy_code;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::entry::EntryMode;
+use crate::model::last_run::RepeatTerms;
 use crate::model::record::{SUPERVISOR, VIA_RUN};
 use crate::model::via::ViaHolder;
 use crate::os::mask::Blocked;
@@ -35,6 +36,7 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     // Every option by name: one that is new must be built or refused here before this compiles.
     let LockRun {
         entry,
+        again,
         line,
         wait,
         busy,
@@ -94,8 +96,14 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
         uid: me.uid,
         note: note.clone(),
     };
-    let request =
-        AcquireRequest { mode: EntryMode::Exclusive, owners: vec![me], note, attrs, pulse: PulsePolicy::Us };
+    let request = AcquireRequest {
+        mode: EntryMode::Exclusive,
+        repeat: RepeatTerms::default(),
+        owners: vec![me],
+        note,
+        attrs,
+        pulse: PulsePolicy::Us,
+    };
     let acquired = match take(&call.report, &records, &name, &request, (&wait, line))? {
         TakeResult::Yes(acquired) => acquired,
         TakeResult::No(refused) => {
@@ -113,14 +121,15 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
         acquired.reclaimed.as_ref().and_then(|it| Some(it.attrs.get(shelf::NONCE)?.as_str()?.to_owned())),
     );
     let local = acquired.record.token;
+    let asked = again.terms();
     let wish = ViaRequest {
         name: name.as_str().to_owned(),
         nonce,
         grace_ms: times.grace.map(millis),
         holder: holder_json(&holder),
-        once: via.once.clone().or_else(|| via.once_ok.clone()),
-        once_ok: via.once_ok.is_some(),
-        cooldown_ms: via.cooldown.map(millis),
+        once_ok: asked.needs_status(),
+        once: asked.once.map(|once| once.key),
+        cooldown_ms: asked.cooldown.map(millis),
     };
     let ended_here = |nonce: &str| ended.iter().any(|it| it == nonce);
     let claimant =

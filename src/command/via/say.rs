@@ -1,6 +1,7 @@
 //! What people are told about a lock on a database: one line for 3 am.
 
 use crate::command::local_time;
+use crate::command::tell_again::RanWords;
 use crate::model::duration;
 use crate::model::time::WallTime;
 use crate::model::via::ViaRow;
@@ -98,22 +99,19 @@ pub(super) fn settling(row: &ViaRow, young: bool, need: Duration) -> String {
     }
 }
 
-/// `--once`
-pub(super) fn ran_already(row: &ViaRow) -> String {
-    let key = row.ran_key.as_deref().unwrap_or_default();
-    format!("{}: it has run for '{}' already{}", row.name, escape(key.as_bytes(), SHOWN), last_run(row))
+/// The last run of a row, for those who ask not to run again.
+pub(super) fn ran(row: &ViaRow) -> RanWords<'_> {
+    RanWords {
+        key: row.ran_key.as_deref(),
+        began: time(row.ran_at.as_ref()),
+        ended_ago: ran_ended_ago(row),
+        is_found: false,
+        status: row.ran_status,
+        token: row.ran_token,
+    }
 }
 
-/// `--cooldown`
-pub(super) fn too_soon(row: &ViaRow) -> String {
-    format!("{}: its last run ended too short ago{}", row.name, last_run(row))
-}
-
-fn last_run(row: &ViaRow) -> String {
-    let began = time(row.ran_at.as_ref())
-        .map_or_else(String::new, |at| format!("began {}", local_time::show_long(at)));
-    let ended = row.ran_ended_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let ended = ended.map_or_else(String::new, |ago| format!(", ended {} ago", duration::show(ago)));
-    let status = row.ran_status.map_or_else(String::new, |status| format!(" with {status}"));
-    format!(": that run {began}{ended}{status}")
+/// How long ago it ended, by the server's clock.
+pub(super) fn ran_ended_ago(row: &ViaRow) -> Option<Duration> {
+    row.ran_ended_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
