@@ -11,7 +11,7 @@ use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::verdict::liveness::State;
 use crate::verdict::ownership::Credential;
-use crate::verdict::repeat::{RanFacts, NotNow, ended_ago, repeat};
+use crate::verdict::repeat::{NotNow, RanFacts, ended_ago, repeat};
 use serde_json::{Value, json};
 use std::time::Duration;
 
