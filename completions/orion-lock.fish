@@ -25,7 +25,7 @@ function __orion_lock_at
         switch "$sub:$word"
             case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:check none:metrics none:where none:doctor none:init
                 set sub $word
-            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'check:--waiting-longer' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
+            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:--once' 'acquire:--cooldown' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'check:--waiting-longer' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
                 set skip 1
             case '*:-*'
             case '*'
@@ -91,6 +91,9 @@ complete -c orion-lock -n '__orion_lock_at run' -s w -l wait -x -d 'Wait that lo
 complete -c orion-lock -n '__orion_lock_at run' -l max-waiting -x -d 'With -w: exit at once if N wait for it already'
 complete -c orion-lock -n '__orion_lock_at run' -l slots -x -d 'At most N runs at a time; ORION_LOCK_SLOT has the number'
 complete -c orion-lock -n '__orion_lock_at run' -l shared -d 'Share it with all but an exclusive run'
+complete -c orion-lock -n '__orion_lock_at run' -l once -x -d 'Exit 75 if the last run of NAME that began had this KEY: --once $(date +%F-%H%M)'
+complete -c orion-lock -n '__orion_lock_at run' -l once-ok -x -d 'As --once; only a run that ended with 0 counts. For run it implies --tree'
+complete -c orion-lock -n '__orion_lock_at run' -l cooldown -x -d 'Exit 75 if the last run of NAME ended less than DUR ago'
 complete -c orion-lock -n '__orion_lock_at run' -s E -l busy-code -x -d 'Exit with N instead of 75 for a skip (0: success)'
 complete -c orion-lock -n '__orion_lock_at run' -l tree -d 'Hold it until everything the command started has ended'
 complete -c orion-lock -n '__orion_lock_at run' -l max-run -x -d 'End all of it after that time (TERM); implies --tree'
@@ -103,9 +106,6 @@ complete -c orion-lock -n '__orion_lock_at run' -l note -x -d 'A word about this
 complete -c orion-lock -n '__orion_lock_at run' -l grace -x -d 'With --via: so long after this host lost the database nobody else begins (60s; 15s up to 60s, or never)'
 complete -c orion-lock -n '__orion_lock_at run' -l fence -x -d 'With --via: so long without the database the run works on, then it is stopped (grace less 3s or a tenth)'
 complete -c orion-lock -n '__orion_lock_at run' -l frozen -x -d 'With --via: so long a stopped run waits for the database before it is killed (1h)'
-complete -c orion-lock -n '__orion_lock_at run' -l once -x -d 'With --via: exit 75 if the last run of NAME that began had this KEY'
-complete -c orion-lock -n '__orion_lock_at run' -l once-ok -x -d 'As --once; only a run that ended with 0 counts'
-complete -c orion-lock -n '__orion_lock_at run' -l cooldown -x -d 'With --via: exit 75 if the last run of NAME ended less than DUR ago'
 complete -c orion-lock -n '__orion_lock_at run 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at run 1' -a '(__fish_complete_command)'
 complete -c orion-lock -n '__orion_lock_at run 2-' -F
@@ -116,6 +116,8 @@ complete -c orion-lock -n '__orion_lock_at acquire' -s w -l wait -x -d 'Wait tha
 complete -c orion-lock -n '__orion_lock_at acquire' -l max-waiting -x -d 'With -w: exit at once if N wait for it already'
 complete -c orion-lock -n '__orion_lock_at acquire' -l slots -x -d 'At most N runs at a time; ORION_LOCK_SLOT has the number'
 complete -c orion-lock -n '__orion_lock_at acquire' -l shared -d 'Share it with all but an exclusive run'
+complete -c orion-lock -n '__orion_lock_at acquire' -l once -x -d 'Exit 75 if the last run of NAME that began had this KEY'
+complete -c orion-lock -n '__orion_lock_at acquire' -l cooldown -x -d 'Exit 75 if the last run of NAME ended less than DUR ago'
 complete -c orion-lock -n '__orion_lock_at acquire' -s E -l busy-code -x -d 'Exit with N instead of 75 for a skip'
 complete -c orion-lock -n '__orion_lock_at acquire' -l short-lived -d 'Allow a one-shot shell (sh -c) as the owner'
 complete -c orion-lock -n '__orion_lock_at acquire' -l pulse-stdin -d 'Standard input is NAME.pulse: let everything that has it open hold the lock'

@@ -20,7 +20,7 @@ function __orion_precheck_at
             continue
         end
         switch "$sub:$word"
-            case '*:--dir' '*:--via' '*:--deadline' '*:-E' '*:--busy-code' '*:--slots' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output'
+            case '*:--dir' '*:--via' '*:--deadline' '*:-E' '*:--busy-code' '*:--slots' '*:--once' '*:--once-ok' '*:--cooldown' '*:--runner' '*:--automation' '*:--idle' '*:--settle' '*:--idle-match' '*:--tmux-socket' '*:--resident' '*:--job-quiet' '*:--interrupted' '*:--keep-output'
                 set skip 1
             case '*:-*'
             case '*'
@@ -64,6 +64,9 @@ complete -c orion-precheck -n '__orion_precheck_at any' -s q -l quiet -d 'Say no
 complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Explain each decision, and name what was never held here'
 complete -c orion-precheck -n '__orion_precheck_at any' -l slots -x -d 'At most N runs at a time; ORION_LOCK_SLOT has the number'
 complete -c orion-precheck -n '__orion_precheck_at any' -l shared -d 'Share it with all but an exclusive run'
+complete -c orion-precheck -n '__orion_precheck_at any' -l once -x -d 'Exit 75 if the last run of NAME that began had this KEY: --once $(date +%F-%H%M)'
+complete -c orion-precheck -n '__orion_precheck_at any' -l once-ok -x -d 'As --once; only a run that ended with 0 counts. For run it implies --tree'
+complete -c orion-precheck -n '__orion_precheck_at any' -l cooldown -x -d 'Exit 75 if the last run of NAME ended less than DUR ago'
 complete -c orion-precheck -n '__orion_precheck_at any' -l reap -d 'First close terminals of finished runs, as orion-reap does'
 complete -c orion-precheck -n '__orion_precheck_at any' -l busy-is-held -d 'A terminal of a named automation that the runner proves busy is a live owner too'
 complete -c orion-precheck -n '__orion_precheck_at any' -l runner -x -a 'tmux orca command:' -d 'Who keeps the terminals: tmux, orca, or command:PROG'
