@@ -305,7 +305,7 @@ fn not_again(
     answer.skip = true;
     let error = tell_again::refusal(name, &refused);
     let would = if args.observe { "would skip: " } else { "" };
-    report.say(&format!("{would}{}", error.message()));
+    report.notice(&format!("{would}{}", error.message()));
     if !args.dry_run {
         turned_away::count_unheld(store, name, "skipped", tell_again::detail(&refused, &asked));
     }

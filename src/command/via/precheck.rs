@@ -93,7 +93,7 @@ fn one(
                 Some(tell_again::error(&row.name, repeat(&asked, &facts)?, &say::ran(row)))
             });
             if let Some(error) = not_again {
-                report.say(&format!("{would}{}", error.message()));
+                report.notice(&format!("{would}{}", error.message()));
                 let mut object = object;
                 object["kind"] = json!(error.kind().as_str());
                 return Ok((true, object));
