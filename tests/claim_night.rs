@@ -50,14 +50,17 @@ fn g41_a_bad_minute_does_not_empty_the_queue_and_outlives_a_restart() {
     std::fs::write(&quota, "").expect("quota");
     let text = || std::fs::read_to_string(&log).unwrap_or_default();
     let script = format!(
-        "if [ -e {} ]; then echo $ORION_TICKET >> {}; exit 1; fi; sleep 0.3",
+        "if [ -e {} ]; then echo $ORION_TICKET >> {}; echo the quota is over >&2; exit 1; fi; sleep 0.3",
         quota.display(),
         board.tool.path("tries").display()
     );
     let tries = || std::fs::read_to_string(board.tool.path("tries")).unwrap_or_default().lines().count();
-    let args = ["watch", "--every", "100ms", "--quick", "250ms", "--retry-after", "1s", "sh", "-c", &script];
+    let kept = board.tool.path("kept").display().to_string();
+    let mut args = vec!["watch", "--every", "100ms", "--quick", "250ms", "--retry-after", "1s"];
+    args.extend(["--keep-output", &kept, "sh", "-c", &script]);
     let watch = Watch::start(&mut board.command(&args), &log);
     eventually("it opens", || text().contains("the breaker of watch is open"));
+    assert!(text().contains("with status 1 and 'the quota is over'; nothing is claimed"), "{}", text());
     eventually("nothing failed because of it", || {
         keys(10).iter().all(|key| board.labels(key) == ["orion-queue"])
     });
@@ -67,7 +70,12 @@ fn g41_a_bad_minute_does_not_empty_the_queue_and_outlives_a_restart() {
     assert!(
         board.claim(&["log", "1"]).expect(0).stdout.contains("back in the queue: it failed because of us")
     );
-    assert!(board.claim(&["status", "1"]).stdout.contains("breaker"), "status says so too");
+    let status = board.claim(&["status", "1"]).stdout;
+    assert!(status.contains("the breaker of watch is open"), "status says so too: {status}");
+    assert!(
+        status.contains("last claim here: queue") && status.contains("it failed because of us"),
+        "{status}"
+    );
     assert_eq!(watch.stop(), Some(0));
     // Another watch knows it, and tries one ticket at a time.
     let before = tries();

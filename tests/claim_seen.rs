@@ -34,3 +34,75 @@ fn the_log_is_in_local_time_and_gives_the_lines_that_were_asked_for() {
     assert!(rows["events"][0]["event"]["at_s"].is_u64(), "{rows}");
     log(&["--at", "0s", "-n", "3"], "UTC").expect(64);
 }
+
+#[test]
+fn the_end_of_a_commands_stderr_is_kept_only_where_that_was_asked_for() {
+    let board = Board::with(&["1", "2"]);
+    let kept = board.tool.path("kept");
+    let noisy = "for i in $(seq 1000); do echo line $i of many >&2; done; exec 3>&2; (sleep 0.2; echo late >&3) & exit 4";
+    let dir = kept.to_str().expect("path");
+    board.claim(&["run", "--keep-output", dir, "1", "sh", "-c", noisy]).expect(4).silent();
+    let token = board.record("1")["token"].as_u64().expect("token");
+    let file = kept.join(format!("1.{token}.stderr"));
+    let text = std::fs::read_to_string(&file).expect("kept");
+    assert_eq!(text.len(), 4096);
+    assert!(text.ends_with("line 1000 of many\nlate\n"), "what it left writes to the end: {text}");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).expect("stat"));
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(support::names_in(&kept).len(), 1, "nothing temporary stays");
+    let status = board.claim(&["status", "-v", "1"]).expect(0).stdout;
+    assert!(status.contains("status 4") && status.contains("    line 1000 of many"), "{status}");
+    assert!(!board.claim(&["status", "1"]).stdout.contains("line 1000"), "only with -v");
+    assert!(board.claim(&["log", "1"]).expect(0).stdout.contains(file.to_str().expect("path")));
+    assert!(!board.record("1").to_string().contains("line 1000"), "no word of it is in the record");
+    // Without: as ever.
+    board.claim(&["run", "2", "sh", "-c", "echo seen >&2"]).expect(0).says("seen");
+    // Not to be used: nothing is claimed.
+    board.put("3", &["orion-queue"]);
+    let nowhere = kept.join("a/b");
+    board
+        .claim(&["run", "--keep-output", nowhere.to_str().expect("path"), "3", "true"])
+        .expect(73)
+        .says("--keep-output");
+    board.claim(&["watch", "--keep-output", file.to_str().expect("path"), "true"]).expect(73);
+    assert_eq!(board.labels("3"), ["orion-queue"]);
+}
+
+#[test]
+fn a_killed_tool_does_not_break_the_stderr_of_its_command() {
+    let board = Board::with(&["1"]);
+    let kept = board.tool.path("kept");
+    let go = board.tool.path("go");
+    let script = format!(
+        "echo up; until [ -e {} ]; do sleep 0.02; done; echo still here >&2 && echo wrote > {}",
+        go.display(),
+        board.tool.path("wrote").display()
+    );
+    let args = ["run", "--keep-output", kept.to_str().expect("path"), "1", "sh", "-c", &script];
+    let mut run = support::Running::start(&mut board.command(&args));
+    run.kill();
+    std::fs::write(&go, "").expect("go");
+    support::eventually("it wrote", || board.tool.path("wrote").exists());
+    let name = support::names_in(&kept).pop().expect("a file");
+    assert_eq!(std::fs::read_to_string(kept.join(name)).expect("kept"), "still here\n");
+}
+
+#[test]
+fn a_comment_is_written_only_where_that_was_asked_for_and_while_the_ticket_is_ours() {
+    let board = Board::with(&["1", "2", "3"]);
+    let history = |key: &str| {
+        std::fs::read_to_string(board.tool.path("tickets").join(format!("{key}.history.jsonl")))
+            .expect("history")
+    };
+    board.claim(&["run", "--comment", "1", "sh", "-c", "exit 3"]).expect(3).silent();
+    assert_eq!(history("1").matches("orion-claim: the command ended with status 3 after ").count(), 1);
+    let order = |text: &str| history("1").find(text).expect("in the history");
+    assert!(order("ended with status 3") < order("orion-failed"), "before it moves");
+    board.claim(&["run", "2", "true"]).expect(0);
+    assert!(!history("2").contains("comment"));
+    // A person took it away meanwhile.
+    let file = board.file("3");
+    let script = format!("printf 'labels = []\\n' > {}", file.display());
+    board.claim(&["run", "--comment", "3", "sh", "-c", &script]);
+    assert!(!history("3").contains("comment"), "{}", history("3"));
+}

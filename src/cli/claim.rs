@@ -1,6 +1,7 @@
 //! What can be typed to `orion-claim`.
 
-use super::shared::{ShimArgs, positive};
+use super::claim_run::{ClaimRun, ClaimWatch};
+use super::shared::ShimArgs;
 use super::{GLOBAL, HELP, duration, moment};
 use crate::exit::{Exit, table};
 use crate::model::moment::Moment;
@@ -145,17 +146,17 @@ pub(crate) struct ClaimLog {
     /// So many of the last lines (default 50)
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
-    /// Tell the story around that moment: who had the ticket, how that ended, who came next
+    /// The story around that moment: whose it was, who came next
     #[arg(long, value_name = "WHEN", value_parser = moment, conflicts_with_all = ["lines", "since", "until", "event"])]
     pub(crate) at: Option<Moment>,
-    /// Only what happened from then on (90m, 09:45, 2026-11-29, RFC 3339)
+    /// Only from then on (90m, 09:45, 2026-11-29, RFC 3339)
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) since: Option<Moment>,
-    /// Only what happened until then
+    /// Only until then
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) until: Option<Moment>,
     /// Only this kind of event: acquired, released, refused, … (repeat it)
-    #[arg(long, value_name = "EVENT")]
+    #[arg(long, value_name = "EVENT", hide_short_help = true)]
     pub(crate) event: Vec<String>,
     /// The ticket
     #[arg(value_name = "KEY")]
@@ -204,44 +205,6 @@ pub(crate) struct ClaimAcquire {
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
-}
-
-/// Where a run that ended well goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Success {
-    Ready,
-    CiWait,
-}
-
-/// `run`
-#[derive(Args, Debug)]
-pub(crate) struct ClaimRun {
-    /// The actor that begins, for the stage label
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stage: Option<String>,
-    /// Where exit status 0 leads, instead of ready
-    #[arg(long, value_name = "WHERE")]
-    pub(crate) on_success: Option<Success>,
-    /// End all of it after that time (TERM); leads to failed
-    #[arg(long, value_name = "DUR", value_parser = positive)]
-    pub(crate) max_run: Option<Duration>,
-    /// KILL what is left so long after a signal, or --max-run
-    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
-    pub(crate) kill_after: Option<Duration>,
-    /// Hand over when the command has ended, whatever it leaves running (a daemon)
-    #[arg(long, hide_short_help = true)]
-    pub(crate) owner_only: bool,
-    /// Leave a ticket alone that long after the command said 75, doubling to an hour (default 60s)
-    #[arg(long, value_name = "DUR", value_parser = positive, hide_short_help = true)]
-    pub(crate) every: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) work: ClaimWork,
-    /// The ticket
-    #[arg(value_name = "KEY")]
-    pub(crate) key: OsString,
-    /// The command
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// Whose claim it is.
@@ -325,47 +288,6 @@ pub(crate) struct ClaimReconcile {
     /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-/// `watch`
-#[derive(Args, Debug)]
-pub(crate) struct ClaimWatch {
-    /// Time between two passes (default 60s)
-    #[arg(long, value_name = "DUR", value_parser = duration)]
-    pub(crate) every: Option<Duration>,
-    /// Tickets at a time (default 1)
-    #[arg(long, value_name = "N")]
-    pub(crate) max: Option<u32>,
-    /// The actor that begins, for the stage label
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stage: Option<String>,
-    /// Where exit status 0 leads, instead of ready
-    #[arg(long, value_name = "WHERE")]
-    pub(crate) on_success: Option<Success>,
-    /// End all of it after that time (TERM); leads to failed
-    #[arg(long, value_name = "DUR", value_parser = positive)]
-    pub(crate) max_run: Option<Duration>,
-    /// KILL what is left so long after a signal, or --max-run
-    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
-    pub(crate) kill_after: Option<Duration>,
-    /// Hand over when the command has ended, whatever it leaves running (a daemon)
-    #[arg(long, hide_short_help = true)]
-    pub(crate) owner_only: bool,
-    /// A run that ends within this time says something about us (default 30s; 0: no breaker)
-    #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
-    pub(crate) quick: Option<Duration>,
-    /// Exit status 0 within --quick counts as well
-    #[arg(long, hide_short_help = true)]
-    pub(crate) quick_success: bool,
-    /// After so many quick endings of different tickets in a row nothing is claimed (default 3)
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    pub(crate) trip: Option<u32>,
-    /// Then try one ticket after this time, doubling to 30 minutes (default 1m)
-    #[arg(long, value_name = "DUR", value_parser = positive, hide_short_help = true)]
-    pub(crate) retry_after: Option<Duration>,
-    /// The command; the ticket's key is in ORION_TICKET
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// `free`

@@ -5,6 +5,7 @@
 //! `hide_short_help = true` and stands in `--help`, which has everything.
 
 pub(crate) mod claim;
+pub(crate) mod claim_run;
 // Serves tests and releases only, but has to see the crate-private clap types.
 #[cfg(test)]
 #[path = "../../tests/completions_writer/mod.rs"]

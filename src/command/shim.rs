@@ -9,6 +9,7 @@ use crate::exit::Status;
 use crate::os::mask::{Blocked, SignalMask};
 use crate::os::start_barrier::{StartBarrier, WaitingShim};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -17,7 +18,7 @@ use std::process::{Child, Command};
 pub(crate) const OURSELVES: &str = "/proc/self/exe";
 
 /// Starts the child: `program` with the hidden `subcommand`. `exports` go to its environment, and `mask` is
-/// what it unblocks.
+/// what it unblocks. Its stderr is `stderr`, or ours.
 ///
 /// # Errors
 /// No pipe or no process to be had.
@@ -26,6 +27,7 @@ pub(crate) fn start(
     words: &[OsString],
     exports: Vec<(&'static str, OsString)>,
     mask: SignalMask,
+    stderr: Option<File>,
 ) -> io::Result<(Child, StartBarrier)> {
     let (barrier, ends) = StartBarrier::new()?;
     let (go, answer) = ends.numbers();
@@ -33,6 +35,9 @@ pub(crate) fn start(
     shim.arg0(program).arg(subcommand);
     shim.args([format!("--gate={go}"), format!("--answer={answer}"), format!("--mask={}", mask.to_text())]);
     exec::export(&mut shim, exports);
+    if let Some(stderr) = stderr {
+        shim.stderr(stderr);
+    }
     let child = shim.arg("--").args(words).spawn()?;
     Ok((child, barrier))
 }

@@ -97,6 +97,9 @@ pub(crate) struct CommandResult {
     pub(crate) ran_ms: u64,
     /// RFC 3339, UTC.
     pub(crate) at: String,
+    /// The file with the end of its stderr (`--keep-output`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stderr: Option<String>,
 }
 
 /// Deaths of a ticket's holders in a row, within one boot.
@@ -168,6 +171,9 @@ pub(crate) struct Attrs {
     /// How it ended: a [`Goal`]'s word, `died`, `lost`, `aside` or `freed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<String>,
+    /// Why, where that is not what its run decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
 }
 
 /// `ended` of a claim whose run ended without a hand-over.

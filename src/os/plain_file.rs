@@ -54,6 +54,19 @@ pub(crate) fn read(path: &Path, cap: u64) -> io::Result<Content> {
     Ok(Content { bytes, stamp: FileStamp::of(&meta), mode: meta.permissions().mode() & 0o7777 })
 }
 
+/// The last `most` bytes of a regular file.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn end(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let size = regular(&file)?.size();
+    let mut bytes = vec![0; usize::try_from(size.min(most)).unwrap_or(0)];
+    let read = file.read_at(&mut bytes, size.saturating_sub(most))?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
 /// The state of a file now.
 ///
 /// # Errors

@@ -37,6 +37,9 @@ pub(crate) struct QuickEnd {
     /// When it ended, milliseconds since 1970.
     #[serde(default)]
     pub(crate) at_ms: u64,
+    /// The file with the end of its stderr, where that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stderr: Option<String>,
 }
 
 /// The state; it outlives the watch.
@@ -175,7 +178,7 @@ mod tests {
     };
 
     fn end(key: &str, status: u8) -> QuickEnd {
-        QuickEnd { key: key.into(), token: 1, status, failed: status != 0, at_ms: 1_000_000 }
+        QuickEnd { key: key.into(), token: 1, status, failed: status != 0, at_ms: 1_000_000, stderr: None }
     }
 
     fn at(key: &str, status: u8, second: u64) -> QuickEnd {

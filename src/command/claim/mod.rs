@@ -12,6 +12,7 @@ mod init;
 mod list;
 mod log;
 mod next;
+mod output;
 mod print_config;
 mod race;
 mod reconcile;
@@ -31,6 +32,7 @@ mod undo;
 mod verify;
 mod watch;
 mod watch_breaker;
+mod watch_start;
 mod where_is;
 mod win;
 mod workers;
@@ -183,8 +185,11 @@ impl Claims {
                 let event = super::records::event_of("released", name, &stored.record);
                 let result = attrs(&stored.record).result;
                 let signal = result.as_ref().and_then(|result| result.signal).map(signals::name);
+                let signal = signal.map_or_else(String::new, |name| format!(": {name}"));
+                let kept = result.as_ref().and_then(|result| result.stderr.as_ref());
+                let kept = kept.map_or_else(String::new, |path| format!("; its stderr is in {path}"));
                 let event = crate::model::event::Event {
-                    detail: Some(signal.map_or_else(|| ended.to_owned(), |name| format!("{ended}: {name}"))),
+                    detail: Some(format!("{ended}{signal}{kept}")),
                     status: result.as_ref().map(|result| result.status),
                     held_s: result.map(|result| result.ran_ms / 1000),
                     ..event

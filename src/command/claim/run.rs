@@ -4,10 +4,12 @@
 use super::acquire::say_what_was_interrupted;
 use super::hand_over::{self, Decided, Handed, almost, carry_out, hand_over};
 use super::heartbeat::Heartbeat;
+use super::output::{self, KeptOutput};
 use super::supervise::{SeenRun, Supervised};
 use super::win::{ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims, deaths, shim, stage};
-use crate::cli::claim::{ClaimRun, ClaimShared, SHIM, Success};
+use crate::cli::claim::{ClaimShared, SHIM};
+use crate::cli::claim_run::{ClaimHow, ClaimRun, Success};
 use crate::command::exec;
 use crate::command::records::PulsePolicy;
 use crate::env;
@@ -34,12 +36,13 @@ use std::time::Duration;
 
 pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
     exec::check(&args.command, "orion-claim run KEY CMD [ARG...]")?;
-    let stage = args.stage.as_deref().map(|text| stage::name(text.as_ref())).transpose()?;
+    let stage = args.how.stage.as_deref().map(|text| stage::name(text.as_ref())).transpose()?;
     if let Some(status) = shim::unusable(&call.report, &args.command) {
         return Ok(status);
     }
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
+    args.how.check(&claims)?;
     let heart = call.store(&claims.settings.address)?;
     let system = |error: io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
     signals::hear_of_children().map_err(system)?;
@@ -55,7 +58,7 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
         owners: vec![me.clone()],
         via: VIA_RUN,
         work: &args.work,
-        pulse: if args.owner_only { PulsePolicy::Nobody } else { PulsePolicy::Us },
+        pulse: if args.how.owner_only { PulsePolicy::Nobody } else { PulsePolicy::Us },
         stage: stage.as_deref(),
     };
     let mut won = claim(&claims, &wish)?;
@@ -67,12 +70,22 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
         report.notice(&format!("{key}: {} while it was claimed; back in the queue", signal.as_str()));
         return Ok(Status::chosen(128 + signal as u8));
     }
+    let kept = args.how.keep_output.as_deref().map(|dir| KeptOutput::open(dir, &key, won.token));
+    let kept = match kept.transpose() {
+        Ok(kept) => kept,
+        Err(error) => {
+            back()?;
+            return Err(error);
+        }
+    };
     let heart = Heartbeat::start(heart, name.clone(), won.token, claims.settings.tick_every, report)?;
     let ticket = RunTicket {
         claims: &claims,
         key: &key,
         name: &name,
         token: won.token,
+        how: &args.how,
+        kept,
         every: args.every.unwrap_or(claims.settings.watch_every),
     };
     let ended = start(&ticket, &shared, &args, &mut won, me, mask, &queue).and_then(|mut run| {
@@ -81,13 +94,19 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
             return Ok(Err(error));
         }
         // Where it goes stands in the record before anything is waited for.
-        let decided = ticket.decide(&seen, success(&claims, args.on_success))?;
+        let result = ticket.result(&seen);
+        let decided = ticket.decide(&seen, &result, success(&claims, args.how.on_success))?;
         run.until_the_tree_ends(seen.status);
-        Ok(Ok((seen, decided)))
+        Ok(Ok((seen, result, decided)))
     });
     heart.stop();
     match ended {
-        Ok(Ok((seen, decided))) => ticket.finish(Status::of_child(seen.status), decided),
+        Ok(Ok((seen, result, decided))) => {
+            if let Some(kept) = &ticket.kept {
+                kept.cut(&report);
+            }
+            ticket.finish(Status::of_child(seen.status), &result, decided)
+        }
         // Nothing ran: the next one may have more luck with it.
         Ok(Err(error)) => {
             back()?;
@@ -115,6 +134,8 @@ struct RunTicket<'a> {
     key: &'a Key,
     name: &'a LockName,
     token: u64,
+    how: &'a ClaimHow,
+    kept: Option<KeptOutput>,
     /// The pause of a ticket that is given back begins with this.
     every: Duration,
 }
@@ -137,13 +158,15 @@ fn start<'a>(
     }
     let failed =
         |error: io::Error| Error::new(Kind::System, format!("{key}: nothing was run: {}", reason(&error)));
-    if !args.owner_only {
+    if !args.how.owner_only {
         // Whatever the command leaves behind stays below us.
         tree::adopt_orphans().map_err(failed)?;
     }
     let exports = exports(claims, shared, key, token, &won.attrs);
+    let stderr = ticket.kept.as_ref().map(KeptOutput::stderr).transpose().map_err(failed)?;
+    let words = &args.command;
     let (child, mut barrier) =
-        crate::command::shim::start(("orion-claim", SHIM), &args.command, exports, mask).map_err(failed)?;
+        crate::command::shim::start(("orion-claim", SHIM), words, exports, mask, stderr).map_err(failed)?;
     // Not reaped by anybody but us, so that the number stays the child's.
     let child = child.id();
     // The child carries it; our own end is told by the record.
@@ -157,8 +180,8 @@ fn start<'a>(
     }
     // One that has ended is seen as such.
     drop(barrier.open());
-    let limits = Limits { max_run: args.max_run, kill_after: args.kill_after };
-    Ok(Supervised::new(claims, key, name, token, queue, command, barrier, limits, args.owner_only))
+    let limits = Limits { max_run: args.how.max_run, kill_after: args.kill_after };
+    Ok(Supervised::new(claims, key, name, token, queue, command, barrier, limits, args.how.owner_only))
 }
 
 /// What the command finds in its environment.
@@ -206,16 +229,25 @@ fn ending(queue: &SignalQueue) -> Option<Signal> {
 }
 
 impl RunTicket<'_> {
-    /// The decision, from how the command ended. `None`: the claim was given back before.
-    fn decide(&self, seen: &SeenRun, success: Goal) -> Result<Option<Decided>, Error> {
-        let Self { claims, key, name, token, .. } = *self;
-        let ran_ms = u64::try_from(seen.ran.as_millis()).unwrap_or(u64::MAX);
-        let result = CommandResult {
+    /// What is known of the command, for the record.
+    fn result(&self, seen: &SeenRun) -> CommandResult {
+        CommandResult {
             status: Status::of_child(seen.status).code(),
             signal: seen.end().died_of().filter(|_| seen.told == Told::Nothing),
-            ran_ms,
+            ran_ms: u64::try_from(seen.ran.as_millis()).unwrap_or(u64::MAX),
             at: clock::wall().rfc3339(),
-        };
+            stderr: self.kept.as_ref().map(KeptOutput::path),
+        }
+    }
+
+    /// The decision, from how the command ended. `None`: the claim was given back before.
+    fn decide(
+        &self,
+        seen: &SeenRun,
+        result: &CommandResult,
+        success: Goal,
+    ) -> Result<Option<Decided>, Error> {
+        let Self { claims, key, name, token, .. } = *self;
         let handing = match destination(seen.end(), seen.told, success) {
             Destination::To(goal) => hand_over::now(goal),
             Destination::Died(signal) => {
@@ -236,17 +268,25 @@ impl RunTicket<'_> {
         };
         let said_skip = seen.told == Told::Nothing && result.status == Exit::Skip.code();
         let pause_from = said_skip.then_some(self.every);
-        hand_over::decide(claims, name, &Credential::Token(token), &handing, Some(&result), pause_from)
+        hand_over::decide(claims, name, &Credential::Token(token), &handing, Some(result), pause_from)
     }
 
     /// Hands over and passes the command's status on, unless that would hide that the
     /// ticket is not where a success belongs.
-    fn finish(&self, status: Status, decided: Option<Decided>) -> Result<Status, Error> {
+    fn finish(
+        &self,
+        status: Status,
+        result: &CommandResult,
+        decided: Option<Decided>,
+    ) -> Result<Status, Error> {
         let Self { claims, key, name, .. } = *self;
         let Some(decided) = decided else {
             claims.report.detail(&format!("{key}: given back before"));
             return Ok(status);
         };
+        if self.how.comment {
+            output::comment(claims, key, &decided.attrs, result, self.token);
+        }
         let error = match carry_out(claims, key, name, &decided) {
             Ok(Handed::Done(goal)) => {
                 claims.report.detail(&format!("{key}: {}", goal.as_str()));

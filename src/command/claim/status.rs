@@ -1,6 +1,7 @@
 //! `status`: who holds a ticket, here and on the ticket itself.
 
 use super::facts::view;
+use super::output::last_lines;
 use super::{ClaimCall, attrs, tell, watch_breaker};
 use crate::cli::claim::KeyArg as Args;
 use crate::command::logged::line;
@@ -60,6 +61,7 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
                 "deaths": attrs.deaths.map(|deaths| deaths.count),
                 "resume": attrs.resume,
                 "ended": attrs.ended,
+                "why": attrs.why,
                 "result": attrs.result,
                 "given_back": attrs.given_back,
             });
@@ -83,8 +85,10 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
             )
         ),
         (State::Free, Some(record)) => {
-            let ended = attrs(record).ended.unwrap_or_else(|| "released".to_owned());
-            format!("  last claim here: {ended} (token {})", record.token)
+            let last = attrs(record);
+            let ended = last.ended.unwrap_or_else(|| "released".to_owned());
+            let why = last.why.map_or_else(String::new, |why| format!(": {}", escape(why.as_bytes(), 200)));
+            format!("  last claim here: {ended} (token {}){why}", record.token)
         }
         (State::Free, None) => format!("  never claimed here ({})", claims.store.path().display()),
         (State::Dead, _) => "  claimed here; its run has ended".to_owned(),
@@ -103,6 +107,12 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         let signal =
             result.signal.map_or_else(String::new, |it| format!(", killed by {}", signals::name(it)));
         lines.push(format!("  its command ended with status {}{signal} after {ran}", result.status));
+        if let Some(path) = result.stderr {
+            lines.push(format!("  its stderr is in {}", escape(path.as_bytes(), 300)));
+            if call.report.verbose {
+                lines.extend(last_lines(&path, SHOWN).iter().map(|line| format!("    {line}")));
+            }
+        }
     }
     lines.extend(watch_breaker::line(&watch_breaker::load(&claims)).map(|line| format!("  {line}")));
     let verdict = if heals { "the next reconcile pass heals it: " } else { "" };

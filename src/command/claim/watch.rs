@@ -7,15 +7,16 @@ use super::reconcile::{Trouble, pass};
 use super::repair::Healing;
 use super::settings::ClaimSettings;
 use super::watch_breaker::WatchBreaker;
+use super::watch_start::WatchedRun;
 use super::{ClaimCall, Claims, shim, stage};
-use crate::cli::claim::{ClaimWatch, Success};
+use crate::cli::claim_run::ClaimWatch;
 use crate::command::exec;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::address::Address;
 use crate::model::duration;
 use crate::model::ticket::{Key, Ticket};
-use crate::os::process::{PidFd, wait_any};
+use crate::os::process::wait_any;
 use crate::os::signal_pipe::SignalPipe;
 use crate::os::{random, signals};
 use crate::tracker::{Failure, Why};
@@ -25,23 +26,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A tracker that is down is asked again at least that often.
 const SLOWEST: Duration = Duration::from_secs(900);
-
-/// A run at work.
-struct WatchedRun {
-    key: Key,
-    child: Child,
-    fd: PidFd,
-    /// The last token of the ticket before this run.
-    token: Option<u64>,
-    /// It tries for an open breaker.
-    trial: bool,
-}
 
 struct Watcher<'a> {
     call: &'a ClaimCall,
@@ -70,7 +58,7 @@ struct Watcher<'a> {
 
 pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error> {
     exec::check(&args.command, "orion-claim watch CMD [ARG...]")?;
-    if let Some(stage) = &args.stage {
+    if let Some(stage) = &args.how.stage {
         stage::name(stage.as_ref())?;
     }
     if let Some(status) = shim::unusable(&call.report, &args.command) {
@@ -86,6 +74,7 @@ pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error
     signals::hear_of_children().map_err(system)?;
     let stop = SignalPipe::new(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]).map_err(system)?;
     let claims = call.claims_of(settings)?;
+    args.how.check(&claims)?;
     let breaker = WatchBreaker::open(&claims, args)?;
     let mut watcher = Watcher {
         call,
@@ -185,6 +174,7 @@ impl Watcher<'_> {
     /// Heals, then claims. Heals also when every slot is taken.
     fn pass(&mut self) -> Result<(), Trouble> {
         let pass = pass(&self.claims, false)?;
+        self.breaker.mend(&self.claims);
         for (key, healed) in &pass.rows {
             let line = healed.line(key);
             let worth = healed.report || healed.outcome != Healing::Kept;
@@ -236,7 +226,7 @@ impl Watcher<'_> {
             };
             let Some(key) = self.queue.pop_front() else { return };
             self.looks.remove(&key);
-            match self.fire(&key, trial) {
+            match WatchedRun::start(self.call, self.args, &self.claims, self.every, &key, trial) {
                 Ok(run) => {
                     self.event("fired", Some(&key), &format!("pid {}", run.child.id()));
                     self.running.push(run);
@@ -250,55 +240,6 @@ impl Watcher<'_> {
                 }
             }
         }
-    }
-
-    fn fire(&self, key: &Key, trial: bool) -> std::io::Result<WatchedRun> {
-        let name = super::name_of(key).ok();
-        let record = name.map(|name| self.claims.store.look(&name));
-        let token = record.as_ref().and_then(|judged| judged.record()).map(|record| record.token);
-        let shared = &self.call.shared;
-        let mut command = Command::new(crate::command::shim::OURSELVES);
-        command.arg0("orion-claim");
-        for (option, value) in [("--dir", &shared.dir), ("--config", &shared.config)] {
-            if let Some(value) = value {
-                command.arg(option).arg(value);
-            }
-        }
-        command.arg("--tracker").arg(self.claims.settings.tracker_text());
-        if let Some(arbiter) = &shared.arbiter {
-            command.arg("--arbiter").arg(arbiter);
-        }
-        if shared.single_machine {
-            command.arg("--single-machine");
-        }
-        if shared.ignore_assignee {
-            command.arg("--ignore-assignee");
-        }
-        // A ticket that somebody else won is no news.
-        command.arg(if shared.verbose { "-v" } else { "-q" }).arg("run");
-        if let Some(stage) = &self.args.stage {
-            command.arg("--stage").arg(stage);
-        }
-        match self.args.on_success {
-            Some(Success::Ready) => drop(command.args(["--on-success", "ready"])),
-            Some(Success::CiWait) => drop(command.args(["--on-success", "ci-wait"])),
-            None => {}
-        }
-        if let Some(after) = self.args.kill_after {
-            command.arg("--kill-after").arg(format!("{}ms", after.as_millis()));
-        }
-        if let Some(max_run) = self.args.max_run {
-            command.arg("--max-run").arg(format!("{}ms", max_run.as_millis()));
-        }
-        if self.args.owner_only {
-            command.arg("--owner-only");
-        }
-        command.arg("--every").arg(format!("{}ms", self.every.as_millis()));
-        command.arg(key.as_str()).arg("--").args(&self.args.command);
-        // A group of its own: Ctrl-C drains us, and does not end them.
-        let child = command.process_group(0).stdin(Stdio::null()).spawn()?;
-        let fd = PidFd::open(child.id())?;
-        Ok(WatchedRun { key: key.clone(), child, fd, token, trial })
     }
 
     /// Takes note of runs that have ended.

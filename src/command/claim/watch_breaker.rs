@@ -1,8 +1,9 @@
 //! The breaker of the watches of one tracker on this machine: its state in a file, which
 //! outlives them, and what an open breaker gives back to the queue.
 
+use super::output::last_lines;
 use super::{Claims, attrs, name_of};
-use crate::cli::claim::ClaimWatch;
+use crate::cli::claim_run::ClaimWatch;
 use crate::command::local_time;
 use crate::command::records::event_of;
 use crate::error::Error;
@@ -14,6 +15,7 @@ use crate::model::time::WallTime;
 use crate::os::plain_file;
 use crate::os::{clock, random};
 use crate::verdict::breaker::{Allowed, Breaker, BreakerRules, BreakerTurn, QuickEnd};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -57,6 +59,17 @@ impl WatchBreaker {
         Ok(Self { rules, state })
     }
 
+    /// Puts back what failed because of us and is not back yet: its watch was killed, or the tracker was away.
+    pub(super) fn mend(&mut self, claims: &Claims) {
+        if !self.is_open() || self.state.row.iter().all(|end| !end.failed) {
+            return;
+        }
+        for end in self.state.row.iter_mut().filter(|end| end.failed) {
+            end.failed = !give_back(claims, end);
+        }
+        keep(claims, &self.state);
+    }
+
     /// Is nothing claimed but one ticket to try?
     pub(super) fn is_open(&self) -> bool {
         self.state.open_since.is_some()
@@ -92,28 +105,38 @@ impl WatchBreaker {
             status: result.status,
             failed: attrs.ended.as_deref() == Some(Goal::Failed.as_str()),
             at_ms: clock::wall().0,
+            stderr: result.stderr,
         };
         let ran = Duration::from_millis(result.ran_ms);
+        let row = self.state.row.clone();
         let turn = self.state.ended(self.rules, end, ran, random::fraction());
         let report = &claims.report;
         match turn {
-            // The row outlives us too, once there is one.
-            BreakerTurn::Nothing if self.state.row.is_empty() => return,
-            BreakerTurn::Nothing => {}
+            // The row outlives us too.
+            BreakerTurn::Nothing if self.state.row == row => {}
+            BreakerTurn::Nothing => keep(claims, &self.state),
             BreakerTurn::Opened | BreakerTurn::StillOpen => {
-                for end in self.state.row.iter_mut().filter(|end| end.failed) {
-                    end.failed = !give_back(claims, end);
-                }
+                // First of all, so that whatever ends us now is mended by the next watch.
+                keep(claims, &self.state);
+                self.mend(claims);
                 report.warning(&format!("{}{}", line(&self.state).unwrap_or_default(), self.successes()));
             }
-            BreakerTurn::Closed => report.warning("the breaker of watch is closed: a run was not quick"),
-            BreakerTurn::Doubtful => report.warning(&format!(
-                "{} tickets in a row ended with 0 within {}; if that is no work done (a limit that is printed): --quick-success",
-                self.rules.trip,
-                duration::show(self.rules.quick)
-            )),
+            BreakerTurn::Closed => {
+                for end in row.iter().filter(|end| end.failed) {
+                    give_back(claims, end);
+                }
+                keep(claims, &self.state);
+                report.warning("the breaker of watch is closed: a run was not quick");
+            }
+            BreakerTurn::Doubtful => {
+                keep(claims, &self.state);
+                report.warning(&format!(
+                    "{} tickets in a row ended with 0 within {}; if that is no work done (a limit that is printed): --quick-success",
+                    self.rules.trip,
+                    duration::show(self.rules.quick)
+                ));
+            }
         }
-        keep(claims, &self.state);
     }
 
     /// Tickets of the row whose commands said 0: where they went is left to a person.
@@ -148,9 +171,12 @@ pub(super) fn line(breaker: &Breaker) -> Option<String> {
     let since = WallTime(breaker.open_since?.saturating_mul(1000));
     let again = WallTime(breaker.retry_at.saturating_mul(1000));
     let keys: BTreeSet<&str> = breaker.row.iter().map(|end| end.key.as_str()).collect();
-    let status = breaker.row.last().map_or(0, |end| end.status);
+    let last = breaker.row.last();
+    let status = last.map_or(0, |end| end.status);
+    let said = last.and_then(|end| last_lines(end.stderr.as_ref()?, 1).pop());
+    let said = said.map_or_else(String::new, |line| format!(" and '{line}'"));
     Some(format!(
-        "the breaker of watch is open since {}: {} tickets in a row ended at once, the last one with status {status}; \
+        "the breaker of watch is open since {}: {} tickets in a row ended at once, the last one with status {status}{said}; \
          nothing is claimed but one ticket to try, at {}",
         local_time::show(since),
         keys.len(),
@@ -166,7 +192,7 @@ fn give_back(claims: &Claims, end: &QuickEnd) -> bool {
         Err(why) => {
             claims
                 .report
-                .warning(&format!("{key}: it failed because of us, and is not back in the queue: {why}"));
+                .warn(&format!("{key}: it failed because of us, and is not back in the queue: {why}"));
             false
         }
     }
@@ -194,6 +220,10 @@ fn moved_back(claims: &Claims, key: &Key, end: &QuickEnd) -> Result<bool, String
     match claims.tracker.swap(key, &Swap { add, remove, expect, signature: None }) {
         Ok(Swapped::Done(_)) => {
             let why = "back in the queue: it failed because of us (the breaker of watch opened)";
+            let changes = [("ended", json!(Goal::Queue.as_str())), ("why", json!(why))];
+            if let Err(error) = claims.store.amend_released(&name, end.token, &changes) {
+                claims.report.warning(&format!("{key}: {error}"));
+            }
             let event = Event { detail: Some(why.to_owned()), ..event_of("released", &name, record) };
             claims.store.log(&name, &[event]);
             Ok(true)

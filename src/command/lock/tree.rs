@@ -88,7 +88,8 @@ fn start<'a>(
         pulse.inherit().map_err(failed)?;
     }
     let exports = exports(store, name, &acquired.record);
-    let (child, mut gate) = shim::start((report.program, SHIM), words, exports, mask).map_err(failed)?;
+    let (child, mut gate) =
+        shim::start((report.program, SHIM), words, exports, mask, None).map_err(failed)?;
     let child = child.id();
     if let Some(pulse) = acquired.pulse {
         // It is the tree's; we are an owner.

@@ -147,6 +147,17 @@ impl Records {
         right: &Credential,
         change: impl Fn(&Stored) -> RecordChange,
     ) -> Result<Option<Stored>, Error> {
+        self.change_one(name, right, false, change)
+    }
+
+    /// As [`Records::change`], of a record that was released, or of one that was not.
+    fn change_one(
+        &self,
+        name: &LockName,
+        right: &Credential,
+        released: bool,
+        change: impl Fn(&Stored) -> RecordChange,
+    ) -> Result<Option<Stored>, Error> {
         if self.never_held(name) {
             return Err(not_owner(name, &format!("never held in {}", self.path().display())));
         }
@@ -158,7 +169,7 @@ impl Records {
             let ReadRecord { position, found, file } = all.swap_remove(speaks_for(&all, right));
             self.owned(name, &found, last, right)?;
             let (Found::Record(stored), Some(file)) = (found, file) else { return Ok(None) };
-            if stored.record.released_at.is_some() {
+            if stored.record.released_at.is_some() != released {
                 return Ok(None);
             }
             let done = match change(&stored) {
@@ -193,19 +204,22 @@ impl Records {
         fields: &[(&str, Value)],
         attrs: &[(&str, Value)],
     ) -> Result<Option<Stored>, Error> {
-        self.change(name, right, |stored| {
-            let mut all = stored.record.attrs.clone();
-            for (key, value) in attrs {
-                if value.is_null() {
-                    all.remove(*key);
-                } else {
-                    all.insert((*key).to_owned(), value.clone());
-                }
-            }
-            let mut fields = fields.to_vec();
-            fields.push(("attrs", Value::Object(all)));
-            RecordChange::Write(stored.patched(&fields))
-        })
+        self.change(name, right, |stored| RecordChange::Write(with_attrs(stored, fields, attrs)))
+    }
+
+    /// As [`Records::amend`] for what is known of a claim that is over, while its record is still the last
+    /// one; `None`: it is not.
+    ///
+    /// # Errors
+    /// As [`Records::change`].
+    pub(crate) fn amend_released(
+        &self,
+        name: &LockName,
+        token: u64,
+        attrs: &[(&str, Value)],
+    ) -> Result<Option<Stored>, Error> {
+        let token = Credential::Token(token);
+        self.change_one(name, &token, true, |stored| RecordChange::Write(with_attrs(stored, &[], attrs)))
     }
 
     /// Checks a right against what was found.
@@ -239,6 +253,21 @@ impl Records {
             |file: String| matches!(self.folder().open_file(&file, OFlags::RDONLY), Ok(Opened::Missing));
         missing(format!("{name}.json")) && missing(format!("{name}.guard"))
     }
+}
+
+/// The record with these fields and entries of `attrs`; null takes an entry away.
+fn with_attrs(stored: &Stored, fields: &[(&str, Value)], attrs: &[(&str, Value)]) -> Vec<u8> {
+    let mut all = stored.record.attrs.clone();
+    for (key, value) in attrs {
+        if value.is_null() {
+            all.remove(*key);
+        } else {
+            all.insert((*key).to_owned(), value.clone());
+        }
+    }
+    let mut fields = fields.to_vec();
+    fields.push(("attrs", Value::Object(all)));
+    stored.patched(&fields)
 }
 
 /// Makes the guard's token one that nobody was given. On a full disk too: it is written in place.
