@@ -22,7 +22,7 @@ _orion_claim() {
         fi
         case $at:$word in
             :init | :next | :acquire | :run | :tick | :stage | :verify | :release | :list | :log | :where | :status | :reconcile | :watch | :free) at=$word ;;
-            *:--tracker | *:--arbiter | *:--config | *:--dir | acquire:--owner | acquire:--for | acquire:--branch | acquire:--worktree | run:--stage | run:--on-success | run:--max-run | run:--kill-after | run:--every | run:--branch | run:--worktree | tick:--token | tick:--owner | tick:--every | stage:--token | stage:--owner | stage:--branch | stage:--worktree | verify:--token | verify:--owner | release:--to | release:--token | release:--owner | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse | watch:--every | watch:--max | watch:--stage | watch:--on-success | watch:--max-run | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
+            *:--tracker | *:--arbiter | *:--config | *:--dir | acquire:--owner | acquire:--for | acquire:--branch | acquire:--worktree | run:--stage | run:--on-success | run:--max-run | run:--keep-output | run:--kill-after | run:--every | run:--branch | run:--worktree | tick:--token | tick:--owner | tick:--every | stage:--token | stage:--owner | stage:--branch | stage:--worktree | verify:--token | verify:--owner | release:--to | release:--token | release:--owner | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse | watch:--every | watch:--max | watch:--stage | watch:--on-success | watch:--max-run | watch:--keep-output | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 ;;
@@ -32,7 +32,7 @@ _orion_claim() {
     done
     if [[ $at != run || $place -le 1 && $at != watch || $place -le 1 ]]; then
         case $at:$prev in
-            *:--dir | acquire:--worktree | run:--worktree | stage:--worktree)
+            *:--dir | acquire:--worktree | run:--keep-output | run:--worktree | stage:--worktree | watch:--keep-output)
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
@@ -63,7 +63,7 @@ _orion_claim() {
         init:*) options='--check --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         next:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         acquire:*) options='--owner --for --short-lived --pulse-stdin --print-token --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
-        run:0) options='--stage --on-success --max-run --kill-after --owner-only --every --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        run:0) options='--stage --on-success --max-run --owner-only --keep-output --comment --kill-after --every --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         tick:*) options='--token --owner --every --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         stage:*) options='--token --owner --branch --worktree --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         verify:*) options='--token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
@@ -73,7 +73,7 @@ _orion_claim() {
         where:*) options='--pulse --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         status:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         reconcile:*) options='--dry-run --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
-        watch:0) options='--every --max --stage --on-success --max-run --kill-after --owner-only --quick --quick-success --trip --retry-after --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        watch:0) options='--every --max --stage --on-success --max-run --owner-only --keep-output --comment --kill-after --quick --quick-success --trip --retry-after --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         free:*) options='--host --yes --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
     esac
     if [[ $cur == -* ]]; then

@@ -1,6 +1,6 @@
 //! What can be typed to `orion-claim`.
 
-use super::claim_run::{ClaimRun, ClaimWatch};
+use super::claim_run::{ClaimRun, ClaimWatch, ClaimWork};
 use super::shared::ShimArgs;
 use super::{GLOBAL, HELP, duration, moment};
 use crate::exit::{Exit, table};
@@ -169,17 +169,6 @@ pub(crate) struct ClaimWhere {
     /// Make KEY's pulse file and print its path, for --pulse-stdin
     #[arg(long, value_name = "KEY")]
     pub(crate) pulse: Option<OsString>,
-}
-
-/// Where the work on a ticket is.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct ClaimWork {
-    /// The branch of this work, for whoever must resume it
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub(crate) branch: Option<String>,
-    /// The working directory of this work, for whoever must resume it
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
-    pub(crate) worktree: Option<String>,
 }
 
 /// `acquire`

@@ -1,6 +1,5 @@
 //! The subcommands of `orion-claim` that run a command for a ticket.
 
-use super::claim::ClaimWork;
 use super::duration;
 use super::shared::positive;
 use clap::{Args, ValueEnum};
@@ -13,6 +12,17 @@ use std::time::Duration;
 pub(crate) enum Success {
     Ready,
     CiWait,
+}
+
+/// Where the work on a ticket is.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClaimWork {
+    /// The branch of this work, for whoever must resume it
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) branch: Option<String>,
+    /// The working directory of this work, for whoever must resume it
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub(crate) worktree: Option<String>,
 }
 
 /// How the command of a ticket is run: the same for `run` and for every run of a `watch`.

@@ -4,7 +4,7 @@
 
 use super::attempt::{ClaimAttempt, NotWon};
 use super::{Claims, attrs, repair};
-use crate::cli::claim::ClaimWork;
+use crate::cli::claim_run::ClaimWork;
 use crate::command::records::{
     AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, Judged, PulsePolicy, event_of,
 };
