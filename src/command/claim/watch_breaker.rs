@@ -192,7 +192,7 @@ fn give_back(claims: &Claims, end: &QuickEnd) -> bool {
         Err(why) => {
             claims
                 .report
-                .warn(&format!("{key}: it failed because of us, and is not back in the queue: {why}"));
+                .warning(&format!("{key}: it failed because of us, and is not back in the queue: {why}"));
             false
         }
     }
