@@ -71,6 +71,32 @@ fn a_guard_that_is_not_there_any_more_guards_nothing() {
     assert_ne!(std::fs::read(tool.file("x.json")).expect("record"), before);
 }
 
+/// Two had a guard each, and somebody removed the record of the one who came in: whoever had the old guard
+/// finds his own record under the new one, and the token of a run that lives in it.
+#[test]
+fn a_record_of_ours_is_not_enough_beside_a_run_whose_record_was_removed() {
+    if !needs("strace") {
+        return;
+    }
+    let tool = Tool::new();
+    tool.lock(&["run", "x", "true"]).expect(0);
+    std::fs::remove_file(tool.file("x.json")).expect("nobody's record");
+    // It has judged the name free and is about to write its token into a guard that is not there any more.
+    let mut command = injected(&tool, "pwrite64:delay_enter=2500000:when=1", &["run", "x", "echo", "RAN"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("strace");
+    eventually("it is about to write", || traced(&tool, "pwrite64("));
+    std::fs::remove_file(tool.file("x.guard")).expect("a cleaner");
+    let mut owner = tool.hold("x");
+    std::fs::remove_file(tool.file("x.json")).expect("a cleaner");
+    let done = child.wait_with_output().expect("end");
+    assert_eq!(done.status.code(), Some(75), "{done:?}");
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "");
+    assert!(!tool.file("x.json").exists(), "nothing of it stays");
+    tool.lock(&["run", "x", "echo", "RAN"]).expect(75).says("its record was removed");
+    owner.end();
+    tool.lock(&["run", "x", "echo", "RAN"]).expect(0).prints("RAN");
+}
+
 #[test]
 fn a_record_that_somebody_else_is_changing_is_not_replaced() {
     let tool = Tool::new();

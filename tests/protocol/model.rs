@@ -31,6 +31,8 @@ pub(crate) enum Mutation {
     EmptyIsEmpty,
     /// "Acquired" is said of a record of our own that stands there, without a flock on it.
     AdoptUnclaimed,
+    /// "Acquired" is said of a record of our own that stands there, whoever the guard's token stands for.
+    AdoptBesideAnother,
     /// Release writes without comparing tokens.
     ReleaseAnybody,
 }
@@ -85,6 +87,7 @@ pub(crate) enum Pc {
     Place,
     ReadBack,
     SecondLook,
+    TakeBack,
     Holding,
     ReleaseRead,
     ReleaseTemp,
@@ -138,6 +141,7 @@ pub(crate) struct World {
     pub(crate) next_id: Id,
     pub(crate) cleanings: u8,
     pub(crate) swaps: u8,
+    pub(crate) owner_only: bool,
     /// Nothing was cleaned yet, so tokens must rise by themselves.
     pub(crate) pristine: bool,
     /// Stands for the clock once something was cleaned: no two tokens in one millisecond.
@@ -146,8 +150,20 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A dead owner's record with token 1, two contenders that acquire that often.
+    /// A dead owner's record with token 1, two contenders that acquire that often, each killed at most once.
     pub(crate) fn new(cleanings: u8, swaps: u8, acquires: [u8; 2]) -> Self {
+        Self::with_restarts(cleanings, swaps, acquires, 1)
+    }
+
+    /// As [`World::new`], for runs that leave no pulse. Nobody can help them when their record is removed, so
+    /// only the guard is.
+    pub(crate) fn without_pulse(mut self) -> Self {
+        self.owner_only = true;
+        self
+    }
+
+    /// As [`World::new`]; a contender that was killed comes again that often.
+    pub(crate) fn with_restarts(cleanings: u8, swaps: u8, acquires: [u8; 2], restarts: u8) -> Self {
         let process = |id: Id| Process {
             id,
             pc: Pc::Idle,
@@ -164,7 +180,7 @@ impl World {
             stale: None,
             attempts: 0,
             acquires: acquires[usize::from(id - 1)],
-            restarts: 1,
+            restarts,
         };
         let dead = RecordFile {
             content: Some(Content { owner: 0, token: 1, released: false, pulse: None }),
@@ -184,6 +200,7 @@ impl World {
             next_id: 3,
             cleanings,
             swaps,
+            owner_only: false,
             pristine: true,
             clock: 1,
             highest_placed: 1,
@@ -227,6 +244,7 @@ impl World {
     /// The same world without inodes that nothing leads to, numbered in a fixed order:
     /// worlds that nobody can tell apart are one.
     pub(crate) fn canonical(mut self) -> Self {
+        self.note_what_is_given_back();
         let [a, b] = &self.dirs;
         let [p, q] = &self.processes;
         let guards = order([a.guard, b.guard, p.guard, q.guard]);
@@ -245,6 +263,15 @@ impl World {
         self.renumber_pulses();
         self.pulses.sort_unstable();
         self
+    }
+
+    /// Somebody with another guard may take the temp file of a release for his and place it: then that is done.
+    fn note_what_is_given_back(&mut self) {
+        let there = self.dirs.iter().filter_map(|dir| self.records[usize::from(dir.record?)].content);
+        let released: Vec<u8> = there.filter(|content| content.released).map(|content| content.token).collect();
+        for process in self.processes.iter_mut().filter(|it| it.releasing && it.stale.is_none()) {
+            process.stale = Some(process.token).filter(|token| released.contains(token));
+        }
     }
 
     /// Pulse files too are told apart and nothing else.

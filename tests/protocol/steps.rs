@@ -6,25 +6,50 @@ use super::model::{Content, Guard, Id, Mutation, Pc, RecordFile, World};
 /// How often an acquire starts over (the program: 5).
 const ATTEMPTS: u8 = 3;
 
+/// What happens between two worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Start,
+    Step(usize, Pc),
+    Killed(usize, Pc, bool),
+    Cleaned(&'static str),
+    Swapped,
+    ChildEnds,
+}
+
+impl std::fmt::Display for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start => f.write_str("start"),
+            Self::Step(who, pc) => write!(f, "{who}: {pc:?}"),
+            Self::Killed(who, pc, left) => write!(f, "{who}: killed at {pc:?}, child lives: {left}"),
+            Self::Cleaned(what) => write!(f, "a cleaner unlinks the {what}"),
+            Self::Swapped => f.write_str("the directory is swapped"),
+            Self::ChildEnds => f.write_str("a child ends"),
+        }
+    }
+}
+
 /// Every world that can follow.
-pub(crate) fn successors(world: &World, mutation: Mutation) -> Vec<(String, Result<World, &'static str>)> {
+pub(crate) fn successors(world: &World, mutation: Mutation) -> Vec<(Event, Result<World, &'static str>)> {
     let mut all = Vec::new();
     for who in 0..2 {
         let pc = world.processes[who].pc;
         for next in step(world, who, mutation) {
-            all.push((format!("{who}: {pc:?}"), next));
+            all.push((Event::Step(who, pc), next));
         }
         if !matches!(pc, Pc::Crashed | Pc::Idle) {
             for left_behind in [false, true] {
                 if let Some(next) = crash(world, who, left_behind) {
-                    all.push((format!("{who}: killed at {pc:?}, child lives: {left_behind}"), Ok(next)));
+                    all.push((Event::Killed(who, pc, left_behind), Ok(next)));
                 }
             }
         }
     }
     let there = &world.dirs[world.current];
     for (what, is_there) in [("guard", there.guard), ("record", there.record), ("pulse file", there.pulse)] {
-        if world.cleanings == 0 || is_there.is_none() {
+        let spared = world.owner_only && what != "guard";
+        if world.cleanings == 0 || is_there.is_none() || spared {
             continue;
         }
         let mut next = world.clone();
@@ -36,7 +61,7 @@ pub(crate) fn successors(world: &World, mutation: Mutation) -> Vec<(String, Resu
             "record" => dir.record = None,
             _ => dir.pulse = None,
         }
-        all.push((format!("a cleaner unlinks the {what}"), Ok(next)));
+        all.push((Event::Cleaned(what), Ok(next)));
     }
     // Nobody can help a live holder whose record is taken away with its directory.
     let held = world.processes.iter().any(|p| p.pc == Pc::Holding || p.releasing) || !world.pulses.is_empty();
@@ -45,12 +70,12 @@ pub(crate) fn successors(world: &World, mutation: Mutation) -> Vec<(String, Resu
         next.swaps -= 1;
         next.pristine = false;
         next.current = 1;
-        all.push(("the directory is swapped".into(), Ok(next)));
+        all.push((Event::Swapped, Ok(next)));
     }
     for place in 0..world.pulses.len() {
         let mut next = world.clone();
         next.pulses.remove(place);
-        all.push(("a child ends".into(), Ok(next)));
+        all.push((Event::ChildEnds, Ok(next)));
     }
     all
 }
@@ -144,7 +169,7 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
         Pc::WriteToken => {
             next.guards[at(process.guard)].token = process.token;
             // And then leaves its pulse, on the file at its name or on a new one.
-            if process.pulse.is_none() {
+            if process.pulse.is_none() && !world.owner_only {
                 let file = next.dirs[dir].pulse.unwrap_or(next.next_pulse);
                 (next.dirs[dir].pulse, next.processes[who].pulse) = (Some(file), Some(file));
                 next.next_pulse = next.next_pulse.max(file + 1);
@@ -226,6 +251,15 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
             (next.processes[who].placed, next.processes[who].attempts) = (None, 0);
             go(next, Pc::Holding)
         }
+        // Not taken: a record of ours must not stand there. It is removed by whoever has its flock.
+        Pc::TakeBack => {
+            let there = world.dirs[dir].record.map(|record| world.records[usize::from(record)].clone());
+            if there.is_some_and(|record| record.flock.is_none() && record.content == process.placed) {
+                next.dirs[dir].record = None;
+            }
+            (next.processes[who].placed, next.processes[who].pulse) = (None, None);
+            go(next, Pc::Idle)
+        }
         Pc::Holding => {
             next.processes[who].releasing = true;
             go(next, Pc::OpenGuard)
@@ -248,6 +282,14 @@ fn step(world: &World, who: usize, mutation: Mutation) -> Next {
 fn judged(mut next: World, who: usize, mutation: Mutation) -> Next {
     let process = next.processes[who].clone();
     if process.placed.is_some() && process.read == process.placed {
+        // Somebody came in by this guard, and his record was removed.
+        let last = next.guards[at(process.guard)].token;
+        let another = last != process.token && next.carriers().iter().any(|(token, _)| *token == last);
+        if another && mutation != Mutation::AdoptBesideAnother {
+            next.close(who);
+            next.processes[who].pc = Pc::TakeBack;
+            return vec![Ok(next)];
+        }
         // Ours from an earlier pass: the new guard gets the token, unless it knows a later one.
         let known = next.guards[at(process.guard)].token >= process.token;
         let stands = if mutation == Mutation::AdoptUnclaimed { Pc::SecondLook } else { Pc::ClaimOld };
@@ -325,7 +367,7 @@ fn again(mut next: World, who: usize) -> Next {
     let process = &mut next.processes[who];
     process.attempts += 1;
     if process.attempts >= ATTEMPTS && !process.releasing {
-        (process.pc, process.placed, process.pulse) = (Pc::Idle, None, None);
+        process.pc = Pc::TakeBack;
     } else {
         process.pc = Pc::OpenGuard;
     }

@@ -2,7 +2,7 @@
 //! model can go, with the same end. So a step that is left out of the source, or put in another
 //! place, shows here, and the proofs about the model stay proofs about the program.
 
-use super::steps;
+use super::steps::{self, Event};
 use super::{Mutation, World};
 use crate::model::{Directory, Pc};
 use crate::support::{KillOnDrop, Running, Tool, bin, eventually, needs, run};
@@ -49,10 +49,8 @@ fn steps_of(trace: &str, releases: bool) -> Vec<Pc> {
 }
 
 /// All worlds after these labels of the model's steps, whatever it does in between that is no system call.
-fn replay(start: World, labels: &[String]) -> Result<HashSet<World>, String> {
-    let silent =
-        |label: &str| label.ends_with(": Judge") || label.ends_with(": Idle") || label.ends_with(": Holding");
-    let mut worlds = closure(HashSet::from([start]), silent);
+fn replay(start: World, labels: &[Event]) -> Result<HashSet<World>, String> {
+    let mut worlds = closure(HashSet::from([start]));
     for (at, label) in labels.iter().enumerate() {
         let next: HashSet<World> = worlds
             .iter()
@@ -61,19 +59,24 @@ fn replay(start: World, labels: &[String]) -> Result<HashSet<World>, String> {
             .map(|(_, world)| world.map(World::canonical).map_err(str::to_owned))
             .collect::<Result<_, _>>()?;
         if next.is_empty() {
-            let way = labels[..at].join("\n");
+            let way = labels[..at].iter().map(Event::to_string).collect::<Vec<_>>().join("\n");
             return Err(format!("the model cannot do this here: {label}\nafter:\n{way}"));
         }
-        worlds = closure(next, silent);
+        worlds = closure(next);
     }
     Ok(worlds)
 }
 
-fn closure(mut worlds: HashSet<World>, silent: impl Fn(&str) -> bool) -> HashSet<World> {
+/// Taking a record back is one more look, which changes nothing where none of ours stands there.
+fn silent(event: Event) -> bool {
+    matches!(event, Event::Step(_, Pc::Judge | Pc::Idle | Pc::Holding | Pc::TakeBack))
+}
+
+fn closure(mut worlds: HashSet<World>) -> HashSet<World> {
     let mut fresh: Vec<World> = worlds.iter().cloned().collect();
     while let Some(world) = fresh.pop() {
         for (what, next) in steps::successors(&world, Mutation::None) {
-            if let (true, Ok(next)) = (silent(&what), next.map(World::canonical))
+            if let (true, Ok(next)) = (silent(what), next.map(World::canonical))
                 && worlds.insert(next.clone())
             {
                 fresh.push(next);
@@ -83,8 +86,8 @@ fn closure(mut worlds: HashSet<World>, silent: impl Fn(&str) -> bool) -> HashSet
     worlds
 }
 
-fn labels(who: usize, steps: &[Pc]) -> Vec<String> {
-    steps.iter().map(|step| format!("{who}: {step:?}")).collect()
+fn labels(who: usize, steps: &[Pc]) -> Vec<Event> {
+    steps.iter().map(|step| Event::Step(who, *step)).collect()
 }
 
 /// What `strace` writes for one of our programs; `options` for an injection.
@@ -229,7 +232,7 @@ fn a_contender_that_is_overtaken_goes_a_way_of_the_model() {
             // behind, which changes nothing here.
             all.truncate(all.len() - 4);
         }
-        let cleaned = vec!["a cleaner unlinks the guard".to_owned()];
+        let cleaned = vec![Event::Cleaned("guard")];
         let way =
             [labels(0, &before), cleaned, labels(1, &overtaken), labels(0, &all[before.len()..])].concat();
         let after = replay(world(true, 1), &way)

@@ -97,8 +97,10 @@ impl Records {
         let last = guard.token().map_err(|error| self.guard_error(name, &error))?;
         let (all, _) = self.read_all(name, Some(last), progress.placed.is_some());
         let ours = progress.placed.as_ref().and_then(|placed| where_it_stands(placed, &all));
-        if let (Some(_), [own]) = (ours, &all[..]) {
-            // Nobody else is there: what was decided before stands.
+        if let (Some(_), [own]) = (ours, &all[..])
+            && last.number().is_none_or(|last| stored_token(own) == Some(last))
+        {
+            // Nobody else is there, nor came in by this guard: what was decided before stands.
             return self.adopt(name, &guard, last, own.file.as_ref(), progress);
         }
         // What an earlier pass locked stands for nobody, not even in our own eyes.
@@ -183,6 +185,10 @@ impl Records {
         }
         Ok(self.may_enter_beside(name, &state.facts(ours), request.mode, terms.in_turn))
     }
+}
+
+fn stored_token(read: &ReadRecord) -> Option<u64> {
+    read.found.stored().map(|stored| stored.record.token)
 }
 
 /// Where our record stands, if it does.

@@ -22,6 +22,9 @@ use std::time::Duration;
 /// Where the first record of a name is. Whoever has another one came when somebody was at this one.
 pub(super) const FIRST: u32 = 0;
 
+/// Stands for a record that somebody removed, while a run of it lives.
+const REMOVED: u32 = u32::MAX;
+
 /// How long an acquire may be between taking a dead record away and placing its own.
 const BETWEEN: Duration = Duration::from_millis(1);
 
@@ -199,13 +202,22 @@ impl Records {
         // The guard's token stands for a record that was removed, unless a member has it.
         let last = guard.and_then(GuardToken::number);
         let has_it = |read: &ReadRecord| read.found.stored().map(|stored| stored.record.token) == last;
-        let guard = guard.filter(|_| all.len() == 1 || !all.iter().any(has_it));
-        let members = all.into_iter().map(|read| LockMember {
+        let known = all.iter().any(has_it);
+        let nothing = all.iter().any(|read| matches!(read.found, Found::Nothing));
+        let guard = guard.filter(|_| all.len() == 1 || !known);
+        let judged = all.into_iter().map(|read| LockMember {
             position: read.position,
             judged: self.judge(name, read.found, guard),
             file: read.file,
         });
-        NameState { members: members.collect() }
+        let mut members: Vec<LockMember> = judged.collect();
+        if last.is_some() && !known && !nothing {
+            let removed = self.judge(name, Found::Nothing, guard);
+            if matches!(removed.state(), State::Live(_)) {
+                members.push(LockMember { position: REMOVED, judged: removed, file: None });
+            }
+        }
+        NameState { members }
     }
 
     /// Every record of a name, and what the guard says where that matters. Under the guard, whose token is
