@@ -88,6 +88,11 @@ impl NameState {
         self.members.len() == 1 && self.members[0].judged.record().is_none_or(|record| !record.is_member())
     }
 
+    /// Are there records beside the first one?
+    pub(super) fn has_others(&self) -> bool {
+        self.members.iter().any(|member| member.position != FIRST && member.position != REMOVED)
+    }
+
     /// The one that stands for the name where only one can be said: who is proved to be there, else who may
     /// be, else the first record.
     pub(crate) fn leading(&self) -> &Judged {
@@ -203,7 +208,7 @@ impl Records {
         let last = guard.and_then(GuardToken::number);
         let has_it = |read: &ReadRecord| read.found.stored().map(|stored| stored.record.token) == last;
         let known = all.iter().any(has_it);
-        let nothing = all.iter().any(|read| matches!(read.found, Found::Nothing));
+        let each_is_one = all.iter().all(|read| matches!(read.found, Found::Record(_)));
         let guard = guard.filter(|_| all.len() == 1 || !known);
         let judged = all.into_iter().map(|read| LockMember {
             position: read.position,
@@ -211,7 +216,7 @@ impl Records {
             file: read.file,
         });
         let mut members: Vec<LockMember> = judged.collect();
-        if last.is_some() && !known && !nothing {
+        if last.is_some() && !known && each_is_one {
             let removed = self.judge(name, Found::Nothing, guard);
             if matches!(removed.state(), State::Live(_)) {
                 members.push(LockMember { position: REMOVED, judged: removed, file: None });

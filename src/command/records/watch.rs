@@ -195,7 +195,7 @@ impl<'a> HolderWatch<'a> {
         let mut pins = Vec::new();
         // inotify tells nothing of what other machines do.
         let mut complete = self.bell.is_some() && self.inotify.is_some() && !self.store.state.network;
-        if state.members.len() > 1 && !self.members_watched {
+        if state.has_others() && !self.members_watched {
             // Its members came after we were ready: once more, with them.
             return (pins, if self.inotify.is_some() { Duration::ZERO } else { POLL });
         }
