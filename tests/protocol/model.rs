@@ -268,7 +268,8 @@ impl World {
     /// Somebody with another guard may take the temp file of a release for his and place it: then that is done.
     fn note_what_is_given_back(&mut self) {
         let there = self.dirs.iter().filter_map(|dir| self.records[usize::from(dir.record?)].content);
-        let released: Vec<u8> = there.filter(|content| content.released).map(|content| content.token).collect();
+        let released: Vec<u8> =
+            there.filter(|content| content.released).map(|content| content.token).collect();
         for process in self.processes.iter_mut().filter(|it| it.releasing && it.stale.is_none()) {
             process.stale = Some(process.token).filter(|token| released.contains(token));
         }
