@@ -145,7 +145,7 @@ fn g38_a_queue_label_put_on_again_is_a_wish() {
             assert_eq!(board.all_labels("1"), ["orion-ready"], "{beside}, {arbiter}");
         }
     }
-    // Checks run: the wish is kept, said, and honoured when they are through.
+    // Checks run: the move that was asked for is kept, printed, and done when they are through.
     let board = Board::new();
     board.put("1", &["orion-ci-wait", "orion-queue"]);
     let none = board.claim(&["-v", "next"]).expect(75);

@@ -172,7 +172,7 @@ fn what_was_decided_before_a_death_is_done_after_it() {
         });
         heals(&board, "1", "move_to_ready");
         assert_eq!(board.all_labels("1"), [label]);
-        assert!(board.record("1")["attrs"]["deaths"].is_null(), "that was no death");
+        assert!(board.record("1")["attrs"]["deaths"].is_null(), "that was not a death");
     }
 }
 

@@ -99,7 +99,7 @@ fn bad_stores() {
     assert_eq!(run("/"), 64);
     fs::write(&scene.store, "").expect("an empty store");
     assert_eq!(run("journal.db"), 0);
-    assert_eq!(run("journal.db/x"), 73, "a file is no directory");
+    assert_eq!(run("journal.db/x"), 73, "a file is not a directory");
     fs::create_dir(scene.path("tree")).expect("a directory as a store");
     assert_eq!(run("tree/"), 0);
     assert!(scene.path("tree.resident.lock").exists(), "beside it, not in it");

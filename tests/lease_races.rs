@@ -1,4 +1,4 @@
-//! Many at once: one role, many candidates, probes beside them, and readers of a
+//! Many at once: one role, many programs that want it, probes beside them, and readers of a
 //! payload that is being written.
 
 #![expect(clippy::print_stdout, clippy::disallowed_macros, reason = "said to whoever runs the tests")]
@@ -234,7 +234,7 @@ fn a_reader_at_full_speed_never_mixes_two_payloads_of_another_program() {
     assert_eq!(heard(&mut other), "serving");
     let (mut nameless, mut seen) = (0_u32, [0_u32; 3]);
     let readings = read_for_ten_seconds(&scene, |holder| {
-        // Twenty milliseconds without two equal readings: held, and nobody named. That is no mix.
+        // Twenty milliseconds without two equal readings: held, and nobody named. That is not a mix.
         if holder.pid.is_none() {
             nameless += 1;
             return;

@@ -107,7 +107,7 @@ fn an_ancestor_by_name_must_be_the_only_one() {
         return;
     }
     let done = call("bash").expect(64).one_line().says("several callers are called bash");
-    assert!(done.stderr.contains("inner.sh") && done.stderr.contains("outer.sh"), "candidates: {done:?}");
+    assert!(done.stderr.contains("inner.sh") && done.stderr.contains("outer.sh"), "both are named: {done:?}");
     assert!(done.stderr.contains("--owner "), "the line to type: {done:?}");
     call("vim").expect(64).one_line().says("no caller of this command is called vim");
     call("outer.sh").expect(0).silent();

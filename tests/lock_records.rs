@@ -1,4 +1,4 @@
-//! Records nobody of ours wrote, and things that are no records at all.
+//! Records nobody of ours wrote, and things that are not records at all.
 
 mod support;
 

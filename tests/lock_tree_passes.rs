@@ -133,7 +133,7 @@ fn ignored_children_and_foreign_children_confuse_nobody() {
     let mut command = tool.command("python3");
     command.args(["-c", ignores]).arg(bin("orion-lock")).args(["run", "--tree", "x", "sh", "-c", "exit 7"]);
     run(&mut command).expect(7);
-    // A job of the script that became the supervisor is no part of the tree: neither waited for nor ended.
+    // A job of the script that became the supervisor is not a part of the tree: neither waited for nor ended.
     let script = "sleep 1000 >/dev/null 2>&1 & echo $!; exec \"$OL\" run --max-run 1h x sh -c 'exit 5'";
     let done = tool.sh(script).expect(5);
     let stranger = KillOnDrop::of(done.token().try_into().unwrap());

@@ -262,7 +262,7 @@ fn the_prompt_hook_blocks_where_another_run_holds_the_lock() {
     command.env("PATH", path()).args(["-c", &prompts]);
     let mut first = support::Running::start(&mut command);
     assert_eq!(first.line, "0");
-    assert_eq!(first.next_line(), "0", "its own lock is no reason to stop");
+    assert_eq!(first.next_line(), "0", "its own lock is not a reason to stop");
     let mut command = tool.command(&agent);
     run(command.env("PATH", path()).args(["-c", &format!("{hook} nightly; exit $?")]))
         .expect(2)

@@ -17,7 +17,7 @@ fn line(at: &str, event: &str, token: u64) -> serde_json::Value {
 }
 
 /// Forty runs, one every quarter of an hour from 20:00 on; every fifth takes 40 minutes, so that the two
-/// after it are skipped by it and are no runs. Odd runs are supervised and leave an exact end.
+/// after it are skipped by it and are not runs. Odd runs are supervised and leave an exact end.
 fn night(tool: &Tool) -> Vec<(u64, u64, u64)> {
     let at = |minute: u64| {
         let (day, minute) = (28 + (20 * 60 + minute) / 1440, (20 * 60 + minute) % 1440);
@@ -347,7 +347,7 @@ fn slots_and_waiters_are_seen_by_check_and_metrics() {
     let text = tool.lock(&["metrics"]).expect(0).stdout;
     assert_eq!(values(&text, &["holders", "slots", "waiting"]), [Some(2), Some(3), Some(0)], "{text}");
     assert_eq!(values(&text, &["waiting_longest_seconds"]), [None], "{text}");
-    // One waits for it alone; a newcomer for a slot is refused because of him, and is no skip by a holder.
+    // One waits for it alone; a newcomer for a slot is refused because of him, and is not a skip by a holder.
     let mut waiter = Running::start(&mut tool.script("echo up; exec \"$OL\" run -w 1m agents true"));
     let metrics = || tool.lock(&["metrics", "agents"]).expect(0).stdout;
     support::eventually("a waiter", || values(&metrics(), &["waiting"]) == [Some(1)]);

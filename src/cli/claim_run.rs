@@ -83,7 +83,7 @@ pub(crate) struct ClaimWatch {
     /// KILL what is left so long after a signal, or --max-run
     #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) kill_after: Option<Duration>,
-    /// A run that ends within this time says something about us (default 30s; 0: no breaker)
+    /// A run that ends within this time counts for the breaker (default 30s; 0: no breaker)
     #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) quick: Option<Duration>,
     /// Exit status 0 within --quick counts as well

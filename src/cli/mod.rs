@@ -93,7 +93,7 @@ fn whole_help(mut command: clap::Command, text: &str) -> String {
     shown(&meant.render_help().to_string().replace("(see more with '--help')", "(a summary with -h)"))
 }
 
-/// What looks like the subcommand: the first word behind the program's name, if it is no option.
+/// What looks like the subcommand: the first word behind the program's name, if it is not an option.
 fn subcommand(args: &[OsString]) -> Option<&str> {
     args.get(1)?.to_str().filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
 }

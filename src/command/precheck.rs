@@ -176,7 +176,7 @@ fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut Pre
     };
     for warning in &reaped.warnings {
         if args.before.busy_is_held {
-            // Here the runner is the guard, not only its broom.
+            // Here the answer of the runner decides, too; elsewhere it is only asked to close.
             answer.problems.push(Error::new(Kind::Unreachable, format!("reaping: {warning}")));
         } else {
             report.warning(&format!("reaping: {warning}"));

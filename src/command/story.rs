@@ -9,7 +9,7 @@ use crate::verdict::story::{Then, ToldEnd, ToldRun, runs, then};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Lines about a name that are no run of its own are told when they are this near, milliseconds.
+/// Lines about a name that are not runs of its own are told when they are this near, milliseconds.
 const NEAR: u64 = 60_000;
 
 /// One name's story.

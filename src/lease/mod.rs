@@ -110,7 +110,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// "The work passed here." To be called from the work loop, not from a timer.
+    /// Reports progress. To be called from the work loop, not from a timer.
     ///
     /// # Errors
     /// [`Kind::NotOwner`] when the lock file is not ours any more: stop working.
@@ -252,7 +252,7 @@ impl Holder {
 /// it is called, no acquire of this toolkit fails because of it.
 ///
 /// # Errors
-/// [`Kind::CannotTell`] when the lock file is none or may not be read; others as [`acquire`].
+/// [`Kind::CannotTell`] when the lock file is not a regular file or may not be read; others as [`acquire`].
 pub fn probe(store: &Path) -> Result<Option<Holder>, Error> {
     let place = observe::find(store)?;
     Ok(match observe::observe(&place)? {
@@ -293,7 +293,7 @@ impl Build {
     }
 
     /// Is this build newer than `other`? Only when both are stamped and this one is
-    /// later. Equal times are no order, whatever size and revision say. An unstamped
+    /// later. Equal times prove no order, whatever size and revision say. An unstamped
     /// side is never outranked and outranks nobody.
     pub fn newer_than(&self, other: &Self) -> bool {
         crate::verdict::lease::build_order(self, other) == crate::verdict::lease::BuildOrder::Newer

@@ -1,4 +1,4 @@
-//! "The work passed here": a new `last_tick` in the payload.
+//! Progress reports: a new `last_tick` in the payload.
 
 use super::observe::show;
 use crate::error::{Error, Kind};

@@ -1,4 +1,4 @@
-//! The callers of a process, as candidates for owning a lock.
+//! The callers of a process, as possible owners of a lock.
 
 use crate::model::shell::{Grammar, ShellCall};
 

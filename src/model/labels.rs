@@ -16,9 +16,9 @@ pub(crate) struct Labels {
     pub(crate) ready: String,
     /// Stopped, needs a person.
     pub(crate) failed: String,
-    /// Before an actor's id: decoration, never read for control.
+    /// Before an actor's id; shown to people, never read for control.
     pub(crate) stage_prefix: String,
-    /// Before a machine's name: decoration, for people.
+    /// Before a machine's name; shown to people only.
     pub(crate) host_prefix: String,
 }
 
@@ -70,7 +70,7 @@ impl Labels {
     }
 
     /// The stage and host labels on it: what a hand-over takes off beside the lock.
-    pub(crate) fn decoration(&self, ticket: &Ticket) -> Vec<String> {
+    pub(crate) fn stage_and_host(&self, ticket: &Ticket) -> Vec<String> {
         let ours =
             |label: &&String| label.starts_with(&self.stage_prefix) || label.starts_with(&self.host_prefix);
         ticket.labels.iter().filter(ours).cloned().collect()
@@ -143,10 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn decoration_is_ours_by_prefix_and_names_are_made_safe() {
+    fn stage_and_host_are_ours_by_prefix_and_names_are_made_safe() {
         let labels = Labels::default();
         let ticket = ticket(&["orion-working", "orion-stage-7", "orion-host-pi", "stage"], false);
-        assert_eq!(labels.decoration(&ticket), ["orion-stage-7", "orion-host-pi"]);
+        assert_eq!(labels.stage_and_host(&ticket), ["orion-stage-7", "orion-host-pi"]);
         assert_eq!(labels.host("a b,\"c\u{e9}"), "orion-host-a-b--c-");
     }
 

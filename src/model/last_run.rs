@@ -11,7 +11,7 @@ const ONCE: &str = "once";
 pub(crate) const ENDED: &str = "ended";
 /// `attrs.executed`: `false` where the command could not be executed, so that nothing ran.
 const EXECUTED: &str = "executed";
-/// `attrs.last_run`: the last run before a record of something that was no run.
+/// `attrs.last_run`: the last run before a record of something that was not a run.
 const LAST_RUN: &str = "last_run";
 /// The longest key, bytes.
 const KEY_MAX: usize = 1024;

@@ -10,7 +10,7 @@
 use crate::model::time::WallTime;
 use std::fmt::{self, Display};
 
-/// Longer texts are no mark of ours.
+/// Longer texts are not marks of ours.
 const LONGEST: usize = 1024;
 /// Seconds that still fit into milliseconds.
 const LAST_SECOND: u64 = u64::MAX / 1000;

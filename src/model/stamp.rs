@@ -18,7 +18,7 @@ pub(crate) struct Stamp {
 pub(crate) enum Written {
     /// No field, null, or Go's zero time: Go cannot leave out a struct.
     Absent,
-    /// Something that is no time.
+    /// Something that is not a time.
     Unreadable,
     /// A time.
     At(Stamp),

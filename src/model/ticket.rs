@@ -178,7 +178,7 @@ pub(crate) struct Swap {
     /// Labels to put on. Where a tracker needs several requests, these come first,
     /// so that a kill in between leaves a label that says whose turn it is.
     pub(crate) add: Vec<String>,
-    /// Labels to take off; one that is off already is no failure.
+    /// Labels to take off; one that is off already is not a failure.
     pub(crate) remove: Vec<String>,
     /// What must hold when the write happens.
     pub(crate) expect: Expect,

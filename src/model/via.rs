@@ -190,7 +190,7 @@ impl ViaTarget {
     }
 
     /// The folder of this machine's records for this database: 8 hex of hosts and database.
-    pub(crate) fn shelf(&self, database: &str) -> String {
+    pub(crate) fn records_folder(&self, database: &str) -> String {
         let hosts: Vec<String> = self.hosts.iter().map(|it| format!("{}:{}", it.host, it.port)).collect();
         let text = format!("{}/{database}", hosts.join(","));
         format!("{:08x}", crate::model::address::fnv1a(text.as_bytes()))

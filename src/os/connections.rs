@@ -17,7 +17,7 @@ struct SocketEnd {
 }
 
 /// How many established TCP connections these processes have to others; `None` where that cannot be seen.
-/// What they have among themselves is no work: an agent may speak to a part of its own for ever.
+/// What they have among themselves is not work: an agent may speak to a part of its own for ever.
 ///
 /// A process that is gone by now has none.
 pub(crate) fn established(pids: &[u32]) -> Option<usize> {

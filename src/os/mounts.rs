@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn other_names(file: &Path) -> Vec<PathBuf> {
     let Ok(wanted) = fs::metadata(file) else { return Vec::new() };
     let Ok(text) = proc::read_file("/proc/self/mountinfo") else { return Vec::new() };
-    let mut names = candidates(&text, file);
+    let mut names = possible_names(&text, file);
     names.retain(|name| {
         fs::metadata(name).is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
     });
@@ -20,7 +20,7 @@ pub(crate) fn other_names(file: &Path) -> Vec<PathBuf> {
 }
 
 /// Where the text of a mountinfo file says that the file could also be.
-fn candidates(mountinfo: &[u8], file: &Path) -> Vec<PathBuf> {
+fn possible_names(mountinfo: &[u8], file: &Path) -> Vec<PathBuf> {
     let Ok(mounts) = MountInfos::from_buf_read(mountinfo) else { return Vec::new() };
     // The mount that is seen there: the deepest, and of several at one place the last.
     let deepest = |mount: &&MountInfo| unescaped(&mount.mount_point).components().count();
@@ -68,7 +68,7 @@ mod tests {
             31 22 8:1 /data /elsewhere rw shared:1 - ext4 /dev/sda1 rw\n\
             32 22 8:2 /data /other rw shared:1 - ext4 /dev/sda2 rw\n";
         let names = |file: &str| {
-            let found = candidates(text, Path::new(file));
+            let found = possible_names(text, Path::new(file));
             found.iter().map(|name| name.display().to_string()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(names("/data/g.db"), "/elsewhere/g.db /mnt/h x.db");
@@ -76,6 +76,6 @@ mod tests {
         assert_eq!(names("/elsewhere/g.db"), "/data/g.db /mnt/h x.db");
         assert_eq!(names("/other/g.db"), "");
         assert_eq!(names("/data/a.db"), "/elsewhere/a.db");
-        assert!(candidates(b"what is this", Path::new("/data/a.db")).is_empty());
+        assert!(possible_names(b"what is this", Path::new("/data/a.db")).is_empty());
     }
 }

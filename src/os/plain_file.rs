@@ -42,7 +42,7 @@ pub(crate) struct Content {
 /// Reads a regular file of at most `cap` bytes.
 ///
 /// # Errors
-/// ELOOP for a link, EINVAL for what is no regular file, EFBIG above the cap.
+/// ELOOP for a link, EINVAL for what is not a regular file, EFBIG above the cap.
 pub(crate) fn read(path: &Path, cap: u64) -> io::Result<Content> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let meta = regular(&file)?;

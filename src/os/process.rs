@@ -221,7 +221,7 @@ pub(crate) fn callers() -> io::Result<Vec<u32>> {
 /// A process tree is a tree; the bound only guards against a chain re-parented while we climb.
 const DEPTH: usize = 256;
 
-/// The callers of this process as candidates for an owner, parent first, up to the top of what `/proc` shows.
+/// The callers of this process as possible owners, parent first, up to the top of what `/proc` shows.
 ///
 /// # Errors
 /// `/proc` cannot be read.

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A larger file is no settings file.
+/// A larger file is not a settings file.
 const MOST: u64 = 4 << 20;
 
 /// A settings file as it was read.

@@ -44,7 +44,7 @@ pub(crate) fn reap() -> Collected {
             ),
             Ok(None) => Collected::Nobody,
             Err(rustix::io::Errno::CHILD) => Collected::Childless,
-            // EINTR. Whatever else it might be, it is no proof that nobody is left.
+            // EINTR. Whatever else it might be, it is not proof that nobody is left.
             Err(_) => continue,
         };
     }
@@ -121,7 +121,7 @@ pub(crate) fn open_below(root: u32, except: &[u32]) -> io::Result<Vec<(ProcStat,
 /// Sends TERM; a stopped process gets it when it goes on.
 ///
 /// # Errors
-/// EPERM; one that has ended is no error.
+/// EPERM; one that has ended is not an error.
 pub(crate) fn ask(fd: &PidFd) -> io::Result<()> {
     signal(fd, Signal::TERM)
 }
@@ -129,7 +129,7 @@ pub(crate) fn ask(fd: &PidFd) -> io::Result<()> {
 /// Sends TERM and then CONT, so that a stopped process gets it too.
 ///
 /// # Errors
-/// EPERM; one that has ended is no error.
+/// EPERM; one that has ended is not an error.
 pub(crate) fn ask_to_end(fd: &PidFd) -> io::Result<()> {
     ask(fd)?;
     resume(fd)
@@ -138,7 +138,7 @@ pub(crate) fn ask_to_end(fd: &PidFd) -> io::Result<()> {
 /// Sends KILL.
 ///
 /// # Errors
-/// EPERM; one that has ended is no error.
+/// EPERM; one that has ended is not an error.
 pub(crate) fn kill(fd: &PidFd) -> io::Result<()> {
     signal(fd, Signal::KILL)
 }
@@ -146,7 +146,7 @@ pub(crate) fn kill(fd: &PidFd) -> io::Result<()> {
 /// Lets a stopped process go on.
 ///
 /// # Errors
-/// EPERM; one that has ended is no error.
+/// EPERM; one that has ended is not an error.
 pub(crate) fn resume(fd: &PidFd) -> io::Result<()> {
     signal(fd, Signal::CONT)
 }
@@ -154,7 +154,7 @@ pub(crate) fn resume(fd: &PidFd) -> io::Result<()> {
 /// Passes a signal on.
 ///
 /// # Errors
-/// EPERM; one that has ended is no error.
+/// EPERM; one that has ended is not an error.
 pub(crate) fn pass_on(fd: &PidFd, caught: Caught) -> io::Result<()> {
     Signal::from_named_raw(caught.signal as i32).map_or(Ok(()), |same| signal(fd, same))
 }

@@ -90,7 +90,7 @@ pub(crate) trait Tracker: Send + Sync {
     fn events(&self, key: &Key) -> Result<Vec<TicketEvent>, Failure>;
 
     /// Adds and removes labels, unconditionally, adds first. A label that is on or
-    /// off already is no failure. Callers use [`Tracker::swap`].
+    /// off already is not a failure. Callers use [`Tracker::swap`].
     ///
     /// # Errors
     /// As [`Tracker::ticket`]; [`Failure::may_be_applied`] where no answer says.

@@ -98,7 +98,7 @@ fn a_left_over_intent_is_dropped_only_on_proof() {
     assert!(unused("+q", &["q"], Some(1)), "still queued");
     assert!(!unused("+q -q", &[], Some(1)), "taken in our round: by us or by another");
     assert!(unused("+q -q +q", &[], Some(3)), "the list lags, but no one took it since");
-    assert!(!unused("", &[], Some(1)), "no event is no proof");
+    assert!(!unused("", &[], Some(1)), "no event is not proof");
     assert!(unused("+q -q", &[], None), "taken off long before, by the clock");
     assert!(!unused("+q +x -q", &[], None), "taken off after");
 }

@@ -20,7 +20,7 @@ pub(crate) enum BuildOrder {
     Unknown,
 }
 
-/// Compares two builds. Equal times are no order: two builds that both counted as newer
+/// Compares two builds. Equal times prove no order: two builds that both counted as newer
 /// would evict each other for ever.
 pub(crate) fn build_order(ours: &Build, theirs: &Build) -> BuildOrder {
     let (Some(our_time), Some(their_time)) = (ours.mod_time, theirs.mod_time) else {

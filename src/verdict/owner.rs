@@ -19,13 +19,13 @@ impl OwnerSpec {
 /// Picks the owner among the caller's ancestors (parent first). `short_lived` allows a one-shot shell.
 ///
 /// # Errors
-/// What is wrong with the wish and what to type instead.
+/// What is wrong with what was asked for, and what to type instead.
 pub(crate) fn pick<'a>(
-    wish: &OwnerSpec,
+    wanted: &OwnerSpec,
     ancestors: &'a [Ancestor],
     short_lived: bool,
 ) -> Result<&'a Ancestor, (String, String)> {
-    let owner = match wish {
+    let owner = match wanted {
         OwnerSpec::Pid(pid) => ancestors
             .iter()
             .find(|ancestor| ancestor.pid == *pid)
@@ -113,8 +113,8 @@ mod tests {
         ]
     }
 
-    fn pid(wish: &str) -> Result<u32, String> {
-        pick(&OwnerSpec::parse(wish), &chain(), false)
+    fn pid(wanted: &str) -> Result<u32, String> {
+        pick(&OwnerSpec::parse(wanted), &chain(), false)
             .map(|a| a.pid)
             .map_err(|(what, hint)| format!("{what}; {hint}"))
     }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused_with_the_line_to_type() {
-        for (wish, expected) in [
+        for (wanted, expected) in [
             ("99", "not a caller"),
             ("vim", "no caller of this command is called vim"),
             ("50", "one-shot shell"),
@@ -138,8 +138,8 @@ mod tests {
             ("sshd", "a daemon"),
             ("", "no caller"),
         ] {
-            let error = pid(wish).expect_err(wish);
-            assert!(error.contains(expected) && error.contains("--owner"), "{wish}: {error}");
+            let error = pid(wanted).expect_err(wanted);
+            assert!(error.contains(expected) && error.contains("--owner"), "{wanted}: {error}");
         }
         assert!(pick(&OwnerSpec::Pid(50), &chain(), true).is_ok(), "--short-lived");
     }

@@ -174,11 +174,11 @@ pub(crate) enum Action {
     Unlock,
     /// Closed under a run: labels off, the record stays as `closed`.
     UnlockAndMark,
-    /// Finished, label never moved: working and decoration off, ready on.
+    /// Finished, label never moved: working, stage and host off, ready on.
     MoveToReady,
-    /// Died between the two writes of its hand-over: working and decoration off.
+    /// Died between the two writes of its hand-over: working, stage and host off.
     FinishHandOver,
-    /// Working and decoration off, queue on; the record aside with its count of deaths.
+    /// Working, stage and host off, queue on; the record aside with its count of deaths.
     Requeue,
     /// The same with failed instead of queue.
     Fail,

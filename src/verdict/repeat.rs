@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(
             ended_ago(&end, &unbooted),
             Some(Duration::from_secs(60)),
-            "two that are absent are no boot"
+            "two that are absent are not one boot"
         );
         // Ahead of us: nothing can be told.
         assert_eq!(ago(&stamp("10:00:01", 4990, Some("c"), Some(1))), None);

@@ -198,7 +198,7 @@ mod tests {
         let failed = ToldRun { status: Some(3), ..exact.clone() };
         assert_eq!(drawn(&lane(&[failed])), "111!......", "where it ended");
         let skip = ToldRun { status: Some(75), ..exact.clone() };
-        assert_eq!(drawn(&lane(&[skip])), "111.......", "a skip is no failure");
+        assert_eq!(drawn(&lane(&[skip])), "111.......", "a skip is not a failure");
         let (first_away, last_away) = (Some(time(15)), Some(time(15)));
         assert_eq!(
             drawn(&lane(&[ToldRun { turned_away: 1, first_away, last_away, ..exact.clone() }])),

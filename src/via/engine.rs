@@ -131,7 +131,7 @@ fn read<T: DeserializeOwned>(reply: ServerReply) -> Result<T, ViaFault> {
     serde_json::from_str(&text(reply)?).map_err(|_| ViaFault::Down("its answer is not ours".into()))
 }
 
-/// A commit that only this server has is no proof: an isolated old primary makes such commits.
+/// A commit that only this server has is not proof: an isolated old primary makes such commits.
 fn proof(reply: ServerReply) -> Result<ServerReply, ViaFault> {
     match reply.warning {
         Some(warning) => Err(ViaFault::Down(format!("it warned: {warning}"))),

@@ -27,7 +27,7 @@ pub(crate) struct ServerReply {
 pub(crate) struct Wire {
     stream: ViaStream,
     received: BytesMut,
-    /// What BackendKeyData said; a pooler's number is no backend's.
+    /// What BackendKeyData said; a pooler's number is not a backend's.
     pub(crate) key_pid: i32,
     notified: bool,
 }
@@ -245,7 +245,7 @@ impl Wire {
     }
 }
 
-/// No answer of our functions is longer; whoever sends more is no server of ours.
+/// No answer of our functions is longer; whoever sends more is not a server of ours.
 const LONGEST: usize = 64 * 1024 * 1024;
 
 fn weak(what: &str) -> ViaFault {

@@ -80,7 +80,7 @@ fn r3_a_daemon_and_an_agent_inside_of_an_agent_speak_for_no_pane() {
     }
     let server = Server::new();
     server.tool.lock(&["run", "x", "true"]).expect(0);
-    // An agent, another one that it runs as a tool, and a daemon that it leaves behind: each is no shell.
+    // An agent, another one that it runs as a tool, and a daemon that it leaves behind: each is not a shell.
     let inner = server.tool.path("inner.py");
     write_program(
         &inner,

@@ -185,7 +185,7 @@ fn the_exit_codes_of_every_help_are_those_of_the_enum() {
     for tool in crate::tools() {
         for exit in Help::of(&tool).exits {
             let known = table.iter().find(|known| known.0 == exit.0);
-            let known = known.unwrap_or_else(|| panic!("{tool}: {exit:?} is no code of ours"));
+            let known = known.unwrap_or_else(|| panic!("{tool}: {exit:?} is not a code of ours"));
             // Each tool has its own reasons, and no name but the code's.
             assert!(exit.1.is_empty() || exit.1 == known.1, "{tool}: {exit:?}");
         }

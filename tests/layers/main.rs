@@ -111,7 +111,7 @@ fn only_the_arrows_of_the_design_are_there() {
             continue;
         };
         for used in used(&text) {
-            // A macro or a name of the crate's root is no room.
+            // A macro or a name of the crate's root is not a room.
             let is_room = ARROWS.iter().any(|(name, _)| *name == used);
             if used != room && is_room && !allowed.contains(&used.as_str()) {
                 wrong.push(format!("{}: {room} → {used}", path.display()));
@@ -223,7 +223,7 @@ fn the_reader_of_circles_sees_them() {
     );
     let split = ("src/a/c.rs", "use super::b::T; impl T { fn part(&self) {} }");
     assert_eq!(circles(&[room, ("src/a/b.rs", "struct T; fn f(t: T) { t.part() }"), split]), [both]);
-    // What those inside a room share with it is no circle, nor is what only tests name.
+    // What those inside a room share with it is not a circle, nor is what only tests name.
     assert!(
         circles(&[room, ("src/a/b.rs", "use super::Shared; fn f() {}"), ("src/a/c.rs", "use super::b::f;")])
             .is_empty()

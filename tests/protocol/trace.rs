@@ -48,7 +48,7 @@ fn steps_of(trace: &str, releases: bool) -> Vec<Pc> {
     steps
 }
 
-/// All worlds after these labels of the model's steps, whatever it does in between that is no system call.
+/// All worlds after these labels of the model's steps, whatever it does in between that is not a system call.
 fn replay(start: World, labels: &[Event]) -> Result<HashSet<World>, String> {
     let mut worlds = closure(HashSet::from([start]));
     for (at, label) in labels.iter().enumerate() {

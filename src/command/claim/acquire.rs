@@ -32,7 +32,7 @@ pub(super) fn acquire(call: &ClaimCall, args: &ClaimAcquire) -> Result<Status, E
         // No process stays behind that could carry one.
         PulsePolicy::Nobody
     };
-    let wish = ClaimRequest {
+    let wanted = ClaimRequest {
         key: &key,
         name: &name,
         owners: vec![owner],
@@ -41,7 +41,7 @@ pub(super) fn acquire(call: &ClaimCall, args: &ClaimAcquire) -> Result<Status, E
         pulse,
         stage: None,
     };
-    let won = claim(&claims, &wish)?;
+    let won = claim(&claims, &wanted)?;
     say_what_was_interrupted(&claims, &key, &won);
     let told = if call.report.json {
         call.report.object(&json!({

@@ -44,14 +44,14 @@ pub(super) struct ClaimAttempt<'a> {
 }
 
 impl ClaimAttempt<'_> {
-    /// Queue off and working on, in one write where the tracker has one.
+    /// Takes the queue label off and puts the working label on, in one write where the tracker can.
     pub(super) fn swap(&self) -> Result<Option<EventId>, NotWon> {
         let labels = &self.claims.settings.labels;
         let [queue, working, ci_wait, ..] = labels.managed();
         let mut add = vec![working.to_owned()];
         if self.claims.tracker.can().conditional {
             // The same write: it cannot fail on its own.
-            add.extend(self.decoration());
+            add.extend(self.stage_and_host());
         }
         let swap = Swap {
             add,
@@ -140,7 +140,7 @@ impl ClaimAttempt<'_> {
         Ok(stored.map(|stored| self::attrs(&stored.record)))
     }
 
-    fn decoration(&self) -> Vec<String> {
+    fn stage_and_host(&self) -> Vec<String> {
         let labels = &self.claims.settings.labels;
         let host = Some(&self.claims.settings.host).filter(|host| !host.is_empty());
         let host = host.map(|host| labels.host(host));
@@ -149,7 +149,7 @@ impl ClaimAttempt<'_> {
 
     /// Host and stage labels. Their failure never fails a claim.
     pub(super) fn decorate(&self, mark: Option<EventId>) {
-        let add = self.decoration();
+        let add = self.stage_and_host();
         if self.claims.tracker.can().conditional || add.is_empty() {
             return;
         }

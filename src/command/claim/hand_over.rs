@@ -197,7 +197,7 @@ pub(super) fn move_to(
     }
 }
 
-/// Working and decoration off, the goal's label on, while the lock is still ours.
+/// Takes the working, stage and host labels off and adds that of the goal, while the lock is still ours.
 /// Without a goal only the first half.
 pub(super) fn swap_to(
     claims: &Claims,
@@ -208,7 +208,7 @@ pub(super) fn swap_to(
 ) -> Result<Swapped, Failure> {
     let labels = &claims.settings.labels;
     let mut remove = vec![labels.working.clone()];
-    remove.extend(labels.decoration(ticket));
+    remove.extend(labels.stage_and_host(ticket));
     let on_it = |label: &&&String| ticket.has(label);
     if goal == Some(Goal::Failed) {
         remove.extend([&labels.ready, &labels.ci_wait].iter().filter(on_it).map(|label| (*label).clone()));

@@ -79,7 +79,7 @@ impl ClaimAttempt<'_> {
         }
     }
 
-    /// Working on, after the gate.
+    /// Puts the working label on, after the gate.
     fn swap_behind_gate(&self, gate: &EventId) -> Result<Option<EventId>, NotWon> {
         let labels = &self.claims.settings.labels;
         let swap = Swap {

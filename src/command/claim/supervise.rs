@@ -236,7 +236,7 @@ impl<'a> Supervised<'a> {
         }
     }
 
-    /// One that has ended is no failure, and any other is seen by its staying.
+    /// One that has ended is not a failure, and any other is seen by its staying.
     fn end(&self, due: Due, process: &PidFd) {
         drop(if due == Due::Kill { tree::kill(process) } else { tree::ask_to_end(process) });
     }

@@ -58,7 +58,7 @@ pub(super) fn marker(claims: &Claims, key: &Key, attrs: &Attrs) -> Result<(), Fa
 pub(super) fn unlock(claims: &Claims, key: &Key, ticket: &Ticket) -> Result<Swapped, Failure> {
     let labels = &claims.settings.labels;
     let mut remove = vec![labels.working.clone()];
-    remove.extend(labels.decoration(ticket));
+    remove.extend(labels.stage_and_host(ticket));
     let expect = Expect { open: Some(false), ..Expect::default() };
     claims.tracker.swap(key, &Swap { remove, expect, ..Swap::default() })
 }

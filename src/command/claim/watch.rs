@@ -1,4 +1,4 @@
-//! `watch`: passes until stopped. Every pass heals first, then claims and fires for
+//! `watch`: passes until stopped. Every pass heals first, then claims and starts the command for
 //! every free slot. Each ticket has a `run` of its own, so that the end of the watch
 //! is not the end of the work.
 
@@ -41,7 +41,7 @@ struct Watcher<'a> {
     /// What the last pass left to claim.
     queue: VecDeque<Key>,
     /// Tickets that we tried a moment ago, and until when they are left alone.
-    cool: HashMap<Key, Instant>,
+    left_alone: HashMap<Key, Instant>,
     /// What was said of a ticket last.
     said: HashMap<Key, String>,
     /// Tickets that could not be read in the last pass.
@@ -49,8 +49,8 @@ struct Watcher<'a> {
     failures: u32,
     /// A pass went through.
     was_there: bool,
-    /// Tickets that we fired for.
-    fired: Vec<Key>,
+    /// Tickets that we started the command for.
+    started: Vec<Key>,
     breaker: WatchBreaker,
     /// What a ticket that was given back looked like when it was seen first: a change ends its pause.
     looks: HashMap<Key, Option<String>>,
@@ -84,12 +84,12 @@ pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error
         max: usize::try_from(max).unwrap_or(usize::MAX),
         running: Vec::new(),
         queue: VecDeque::new(),
-        cool: HashMap::new(),
+        left_alone: HashMap::new(),
         said: HashMap::new(),
         unreadable: BTreeSet::new(),
         failures: 0,
         was_there: false,
-        fired: Vec::new(),
+        started: Vec::new(),
         breaker,
         looks: HashMap::new(),
     };
@@ -186,7 +186,7 @@ impl Watcher<'_> {
             }
         }
         let now = Instant::now();
-        self.cool.retain(|_, until| *until > now);
+        self.left_alone.retain(|_, until| *until > now);
         let looks = std::cell::RefCell::new(std::mem::take(&mut self.looks));
         let touched = |ticket: &Ticket| {
             let mut looks = looks.borrow_mut();
@@ -201,7 +201,7 @@ impl Watcher<'_> {
             .tickets
             .into_iter()
             .map(|ticket| ticket.key)
-            .filter(|key| !self.cool.contains_key(key) && !self.running.iter().any(|run| run.key == *key))
+            .filter(|key| !self.left_alone.contains_key(key) && !self.running.iter().any(|run| run.key == *key))
             .collect();
         self.fill();
         Ok(())
@@ -230,8 +230,8 @@ impl Watcher<'_> {
                 Ok(run) => {
                     self.event("fired", Some(&key), &format!("pid {}", run.child.id()));
                     self.running.push(run);
-                    if !self.fired.contains(&key) {
-                        self.fired.push(key);
+                    if !self.started.contains(&key) {
+                        self.started.push(key);
                     }
                 }
                 Err(error) => {
@@ -258,7 +258,7 @@ impl Watcher<'_> {
             let meaning = if status == Exit::Skip.into() { ": not won, or put back" } else { "" };
             self.event("ended", Some(&key), &format!("exit status {}{meaning}", status.code()));
             self.breaker.count(&self.claims, &key, token);
-            self.cool.insert(key, Instant::now() + self.every);
+            self.left_alone.insert(key, Instant::now() + self.every);
         }
         any
     }
@@ -279,7 +279,7 @@ impl Watcher<'_> {
             let Ok(name) = super::name_of(key) else { return false };
             !matches!(self.claims.store.look(&name).state(), State::Free)
         };
-        self.fired.iter().filter(held).cloned().collect()
+        self.started.iter().filter(held).cloned().collect()
     }
 
     /// Longer and longer, never in step with other watchers, and not before the server asks for it.
@@ -298,7 +298,9 @@ impl Watcher<'_> {
             drop(self.call.report.object(&json!({"event": event, "key": key, "detail": detail})));
         } else {
             let key = key.map_or_else(String::new, |key| format!("{key}: "));
-            self.call.report.notice(&format!("{key}{event}: {detail}"));
+            // The word of the JSON is kept; to people "fired" means dismissed.
+            let word = if event == "fired" { "started" } else { event };
+            self.call.report.notice(&format!("{key}{word}: {detail}"));
         }
     }
 }

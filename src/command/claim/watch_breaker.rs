@@ -26,7 +26,7 @@ const RULES: BreakerRules = BreakerRules {
     trip: 3,
     retry_after: Duration::from_secs(60),
 };
-/// A leading dot is no ticket's.
+/// A leading dot is not a ticket's.
 const FILE: &str = ".breaker.json";
 /// Fifty endings are some kilobytes.
 const CAP: u64 = 1 << 16;
@@ -131,7 +131,7 @@ impl WatchBreaker {
             BreakerTurn::Doubtful => {
                 keep(claims, &self.state);
                 report.warning(&format!(
-                    "{} tickets in a row ended with 0 within {}; if that is no work done (a limit that is printed): --quick-success",
+                    "{} tickets in a row ended with 0 within {}; if that is not work done (a limit that is printed): --quick-success",
                     self.rules.trip,
                     duration::show(self.rules.quick)
                 ));

@@ -65,7 +65,7 @@ fn shared_words(call: &ClaimCall, claims: &Claims) -> Vec<OsString> {
     {
         words.extend(given.then(|| option.into()));
     }
-    // A ticket that somebody else won is no news.
+    // A ticket that somebody else won is not news.
     words.push(if shared.verbose { "-v" } else { "-q" }.into());
     words
 }

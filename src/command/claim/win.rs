@@ -46,48 +46,48 @@ pub(super) struct Won {
 ///
 /// # Errors
 /// SKIP kinds when somebody else has it or it is not in the queue, UNAVAILABLE kinds when nobody can tell.
-pub(super) fn claim(claims: &Claims, wish: &ClaimRequest<'_>) -> Result<Won, Error> {
-    let mut ticket = claims.tracker.ticket(wish.key)?;
-    if !claims.settings.labels.in_queue(&ticket) && claims.store.look(wish.name).state() == &State::Dead {
+pub(super) fn claim(claims: &Claims, wanted: &ClaimRequest<'_>) -> Result<Won, Error> {
+    let mut ticket = claims.tracker.ticket(wanted.key)?;
+    if !claims.settings.labels.in_queue(&ticket) && claims.store.look(wanted.name).state() == &State::Dead {
         // A dead run of ours may be all that keeps it out of the queue.
-        let healed = repair::heal(claims, wish.key, wish.name)?;
-        claims.report.notice(&healed.line(wish.key));
-        ticket = claims.tracker.ticket(wish.key)?;
+        let healed = repair::heal(claims, wanted.key, wanted.name)?;
+        claims.report.notice(&healed.line(wanted.key));
+        ticket = claims.tracker.ticket(wanted.key)?;
     }
     if !claims.settings.labels.in_queue(&ticket) {
-        return Err(not_queued(claims, wish, &ticket));
+        return Err(not_queued(claims, wanted, &ticket));
     }
     let round = match claims.arbiter {
         // It checks and writes in one step: no round is needed.
         Arbiter::Guard => None,
-        _ => arbitrate::round(&claims.tracker.events(wish.key)?, &claims.settings.labels.queue),
+        _ => arbitrate::round(&claims.tracker.events(wanted.key)?, &claims.settings.labels.queue),
     };
     let nonce = random::id().map_err(|error| Error::io("/dev/urandom", &error))?;
-    let acquired = take_record(claims, wish, &nonce, round.as_ref())?;
+    let acquired = take_record(claims, wanted, &nonce, round.as_ref())?;
     for line in &acquired.said {
         claims.report.warning(line);
     }
     let attempt = ClaimAttempt {
         claims,
-        key: wish.key,
-        name: wish.name,
+        key: wanted.key,
+        name: wanted.name,
         token: acquired.record.token,
         nonce,
         round,
-        stage: wish.stage,
+        stage: wanted.stage,
         left_over: claims.settings.labels.left_over(&ticket),
     };
-    match attempt.decide().and_then(|mark| attempt.keep(mark, &wish.owners)) {
+    match attempt.decide().and_then(|mark| attempt.keep(mark, &wanted.owners)) {
         Ok(attrs) => {
             attempt.decorate(attrs.working_event());
             Ok(Won { token: attempt.token, attrs, pulse: acquired.pulse })
         }
         Err(NotWon::Lost(why)) => {
-            claims.close(wish.name, attempt.token, LOST)?;
-            Err(Error::new(Kind::Lost, format!("{} was not won: {why}", wish.key)))
+            claims.close(wanted.name, attempt.token, LOST)?;
+            Err(Error::new(Kind::Lost, format!("{} was not won: {why}", wanted.key)))
         }
         Err(NotWon::Undone(error)) => {
-            claims.close(wish.name, attempt.token, LOST)?;
+            claims.close(wanted.name, attempt.token, LOST)?;
             Err(error)
         }
         Err(NotWon::Open(error)) => Err(error),
@@ -95,29 +95,29 @@ pub(super) fn claim(claims: &Claims, wish: &ClaimRequest<'_>) -> Result<Won, Err
 }
 
 /// A ticket that cannot be claimed now, and who has it if that is known here.
-fn not_queued(claims: &Claims, wish: &ClaimRequest<'_>, ticket: &Ticket) -> Error {
-    let judged = claims.store.look(wish.name);
+fn not_queued(claims: &Claims, wanted: &ClaimRequest<'_>, ticket: &Ticket) -> Error {
+    let judged = claims.store.look(wanted.name);
     if matches!(judged.state(), State::Live(_)) {
-        return held(claims, wish, &judged);
+        return held(claims, wanted, &judged);
     }
     let why = if ticket.closed { "it is closed; labels" } else { "its labels are" };
-    Error::new(Kind::Lost, format!("{} is not in the queue: {why} {}", wish.key, claims.labels_of(ticket)))
+    Error::new(Kind::Lost, format!("{} is not in the queue: {why} {}", wanted.key, claims.labels_of(ticket)))
 }
 
-fn held(claims: &Claims, wish: &ClaimRequest<'_>, judged: &Judged) -> Error {
+fn held(claims: &Claims, wanted: &ClaimRequest<'_>, judged: &Judged) -> Error {
     if let Some(record) = judged.record() {
-        claims.store.log_turned_away(wish.name, &event_of("refused", wish.name, record));
+        claims.store.log_turned_away(wanted.name, &event_of("refused", wanted.name, record));
     }
     match judged.state() {
         State::Live(holder) => {
-            let ours = |owner: &ProcessIdentity| wish.owners.iter().any(|wanted| wanted.same(owner));
+            let ours = |owner: &ProcessIdentity| wanted.owners.iter().any(|wanted| wanted.same(owner));
             let by_you = judged.record().is_some_and(|record| record.owners.iter().any(ours));
             let kind = if by_you { Kind::HeldByYou } else { Kind::Held };
             Error::new(
                 kind,
                 tell::held(
                     &claims.store,
-                    wish.name,
+                    wanted.name,
                     judged,
                     *holder,
                     tell::is_stopped(&claims.store, judged, *holder),
@@ -126,10 +126,10 @@ fn held(claims: &Claims, wish: &ClaimRequest<'_>, judged: &Judged) -> Error {
         }
         State::Unknown(doubt) => Error::new(
             Kind::UnknownOwner,
-            format!("{}: cannot tell whether its run goes on ({})", wish.key, doubt.reason()),
+            format!("{}: cannot tell whether its run goes on ({})", wanted.key, doubt.reason()),
         )
-        .hint(format!("if nobody works on it: orion-claim free --yes {}", wish.key)),
-        _ => tell::refusal(&claims.store, wish.name, judged),
+        .hint(format!("if nobody works on it: orion-claim free --yes {}", wanted.key)),
+        _ => tell::refusal(&claims.store, wanted.name, judged),
     }
 }
 
@@ -137,7 +137,7 @@ fn held(claims: &Claims, wish: &ClaimRequest<'_>, judged: &Judged) -> Error {
 /// this machine. What a dead claim left behind is healed first.
 fn take_record(
     claims: &Claims,
-    wish: &ClaimRequest<'_>,
+    wanted: &ClaimRequest<'_>,
     nonce: &str,
     round: Option<&EventId>,
 ) -> Result<AcquiredLock, Error> {
@@ -145,11 +145,11 @@ fn take_record(
         tracker: claims.settings.address.canonical(),
         state: Phase::Intent,
         nonce: nonce.to_owned(),
-        via: wish.via.to_owned(),
+        via: wanted.via.to_owned(),
         arbiter: Some(claims.arbiter.as_str().to_owned()),
         round: round.map(|id| id.0.clone()),
-        branch: wish.work.branch.clone(),
-        worktree: wish.work.worktree.clone(),
+        branch: wanted.work.branch.clone(),
+        worktree: wanted.work.worktree.clone(),
         ..Attrs::default()
     };
     let request = AcquireRequest {
@@ -158,25 +158,25 @@ fn take_record(
         owners: vec![claims.store.me()?],
         note: None,
         attrs: attrs.to_map(),
-        pulse: wish.pulse,
+        pulse: wanted.pulse,
     };
     let inherit = |ended: &crate::model::record::Record| self::attrs(ended).inherited(ended.token);
     let terms = AcquireTerms { over_dead: false, in_turn: true, inherit: &inherit };
     for _ in 0..3 {
-        match claims.store.acquire_on(wish.name, &request, &terms)? {
+        match claims.store.acquire_on(wanted.name, &request, &terms)? {
             AcquireOutcome::Acquired(acquired) => return Ok(*acquired),
             AcquireOutcome::NotTaken(_, state) if state.leading().state() == &State::Dead => {
-                let healed = repair::heal(claims, wish.key, wish.name)?;
+                let healed = repair::heal(claims, wanted.key, wanted.name)?;
                 if !healed.done() {
-                    return Err(Error::new(Kind::CannotTell, format!("{}: {}", wish.key, healed.reason)));
+                    return Err(Error::new(Kind::CannotTell, format!("{}: {}", wanted.key, healed.reason)));
                 }
-                claims.report.notice(&healed.line(wish.key));
+                claims.report.notice(&healed.line(wanted.key));
             }
-            AcquireOutcome::NotTaken(_, state) => return Err(held(claims, wish, state.leading())),
+            AcquireOutcome::NotTaken(_, state) => return Err(held(claims, wanted, state.leading())),
             AcquireOutcome::NotAgain(_) => {
                 return Err(Error::new(Kind::Bug, "nothing was asked of the last run"));
             }
         }
     }
-    Err(Error::new(Kind::CannotTell, format!("{}: its record here keeps changing", wish.key)))
+    Err(Error::new(Kind::CannotTell, format!("{}: its record here keeps changing", wanted.key)))
 }

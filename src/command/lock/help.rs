@@ -8,7 +8,7 @@ use crate::exit::{CANNOT_EXECUTE, Exit, NOT_FOUND, Status, table};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
-/// The topic that is no subcommand.
+/// The topic that is not a subcommand.
 const EXIT_CODES: &str = "exit-codes";
 
 const RULES: &str = "

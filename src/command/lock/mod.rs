@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
             LockCommand::Tick(Lazy(tick)) => tick::tick(&call, &tick),
             LockCommand::Hold(Lazy(hold)) => hold::hold(&call, &hold),
             LockCommand::Stop(Lazy(stop)) => stop::stop(&call, &stop),
-            LockCommand::Break(Lazy(wish)) => breaking::break_open(&call, &wish),
+            LockCommand::Break(Lazy(args)) => breaking::break_open(&call, &args),
             LockCommand::Shim(Lazy(shim)) => shim::become_command(
                 call.file_size,
                 &shim,

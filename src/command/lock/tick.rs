@@ -1,4 +1,4 @@
-//! `tick`: work passed here, and will again. Only whoever ever said so can be called stuck.
+//! `tick`: reports progress and may promise the next report. Only a run that ever promised can be called stuck.
 
 use super::{LockCall, credential};
 use crate::cli::lock_control::LockTick;

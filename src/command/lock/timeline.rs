@@ -64,7 +64,7 @@ fn lanes(
         let Some(store) = call.place_store(&place, false)? else { continue };
         for name in store.logged_names() {
             let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_str() == name);
-            // Other logs of the directory (a tool's own) are no locks.
+            // Other logs of the directory (a tool's own) are not locks.
             let (true, Ok(lock)) = (is_wanted, LockName::parse(name.as_ref())) else { continue };
             let live = live_tokens(&store, &lock);
             let lane = Lane { runs: runs(&store.read_log(&name)), name, live, paused: Vec::new() };

@@ -53,7 +53,7 @@ const SHAPES: [&str; 22] = [
 fn every_shape_of_json_comes_back_byte_for_byte() {
     for shape in SHAPES {
         let Ok(after) = with(HookForm::Json, shape, &wanted()) else {
-            assert_eq!(shape, "[1]", "only what is no object is refused");
+            assert_eq!(shape, "[1]", "only what is not an object is refused");
             continue;
         };
         let ours = found(HookForm::Json, &after).expect("readable");

@@ -145,7 +145,7 @@ fn finish(report: &Report, pass: &ReapPass, settings: &ReapSettings, journal: &J
 #[derive(Debug, Default)]
 pub(crate) struct ReapedFirst {
     /// Terminals closed. Their processes were waited for already: one that owns a lock and
-    /// went in time is no live owner any more, one that stayed is.
+    /// went in time is not a live owner any more, one that stayed is.
     pub(crate) closed: usize,
     /// Named automations that the runner proves busy, each with its terminal and the evidence.
     pub(crate) busy: Vec<String>,

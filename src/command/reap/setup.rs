@@ -15,7 +15,7 @@ use crate::runner::tmux::{Inside, Tmux};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-/// Less silence than this is no sign of anything (a tool call may take longer).
+/// Less silence than this is not a sign of anything (a tool call may take longer).
 const LEAST_IDLE: Duration = Duration::from_secs(60);
 
 /// Everything a pass needs.

@@ -195,7 +195,7 @@ impl Records {
         &self,
         name: &LockName,
         token: u64,
-        wish: &PulsePolicy<'_>,
+        policy: &PulsePolicy<'_>,
         progress: &mut Progress,
     ) -> Result<Option<PulseFile>, Error> {
         let failed = |error: std::io::Error| {
@@ -205,7 +205,7 @@ impl Records {
             )
             .hint("nothing was run; --owner-only does without it")
         };
-        let taken = match wish {
+        let taken = match policy {
             PulsePolicy::Nobody => return Ok(None),
             PulsePolicy::Descriptor(fd) if pulse::lock_through(fd, token).map_err(failed)? => {
                 progress.lent = Some(token);
@@ -294,8 +294,8 @@ impl Records {
 }
 
 /// Unlocks what was locked through a description of the caller's: its holder would look like a run.
-pub(super) fn give_back(wish: &PulsePolicy<'_>, progress: &mut Progress) {
-    if let (PulsePolicy::Descriptor(fd), Some(token)) = (wish, progress.lent.take()) {
+pub(super) fn give_back(policy: &PulsePolicy<'_>, progress: &mut Progress) {
+    if let (PulsePolicy::Descriptor(fd), Some(token)) = (policy, progress.lent.take()) {
         pulse::unlock_through(fd, token);
     }
 }

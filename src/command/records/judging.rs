@@ -260,7 +260,7 @@ impl Records {
     }
 }
 
-/// Is everybody who can have the pulse of this record below us in sight? What an owner starts is in its
+/// Is everybody who can have the pulse of this record below us visible? What an owner starts is in its
 /// pid namespace or in one below it (pid_namespaces(7)), never above.
 fn sees_carriers(record: &Record, here: &Here) -> bool {
     let below = here.host.pid_ns == Some(INITIAL_PID_NS) || record.host.pid_ns == here.host.pid_ns;

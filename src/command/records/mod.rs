@@ -87,12 +87,12 @@ impl Records {
     /// Opens the folder `path` (`["locks"]`, `["claims", tracker]`) of the state directory.
     /// `None`: it does not exist, so nothing was ever held there (only without `create`).
     pub(crate) fn open(
-        wish: &Where,
+        wanted: &Where,
         path: &[&str],
         kind: &'static str,
         create: bool,
     ) -> Result<Option<Self>, Error> {
-        let place = wish.place()?;
+        let place = wanted.place()?;
         let Some(state) = StateDir::open(place, create).map_err(|error| for_a_look(error, create))? else {
             return Ok(None);
         };
@@ -110,7 +110,7 @@ impl Records {
         }
         let folder = folder.ok_or_else(|| Error::new(Kind::Bug, "records without a folder"))?;
         // A log that cannot be had never changes an outcome.
-        // A ticket's key is no lock's name, so claims have logs of their own.
+        // A ticket's key is not a lock's name, so claims have logs of their own.
         let above = if kind == crate::model::record::LOCK { &state.dir } else { &folder };
         let log = above.sub("log", create).ok();
         Ok(Some(Self { state, folder, log, kind, fixed: OnceCell::new() }))

@@ -4,7 +4,7 @@ use super::claim::{ClaimResult, Claimant, Claimed};
 use super::claim_end::ClaimEnd;
 use super::keeper::{Hold, Keeper, KeeperNews, holder_json};
 use super::run::claim_end;
-use super::{ViaCall, refusal, shelf};
+use super::{ViaCall, host_records, refusal};
 use crate::cli::lock_control::LockHold;
 use crate::command::lock::status_file::StatusFile;
 use crate::command::lock::wait::{TakeResult, take};
@@ -36,13 +36,13 @@ pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
     let records = call.records()?;
     let end = ClaimEnd::new(claim_end(&wait), wait.wait.is_some() || wait.nonblock);
     let nonce = random::id().map_err(|error| Error::io("/dev/urandom", &error))?;
-    let mut ended = shelf::ended(&records.look(&name));
+    let mut ended = host_records::ended(&records.look(&name));
     let me = records.me()?;
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_HOLD));
-    attrs.insert(shelf::NONCE.into(), json!(nonce));
+    attrs.insert(host_records::NONCE.into(), json!(nonce));
     if let Some(before) = ended.first() {
-        attrs.insert(shelf::AFTER.into(), json!(before));
+        attrs.insert(host_records::AFTER.into(), json!(before));
     }
     let holder = ViaHolder {
         host: host::hostname(),
@@ -72,7 +72,10 @@ pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
         }
     };
     ended.extend(
-        acquired.reclaimed.as_ref().and_then(|it| Some(it.attrs.get(shelf::NONCE)?.as_str()?.to_owned())),
+        acquired
+            .reclaimed
+            .as_ref()
+            .and_then(|it| Some(it.attrs.get(host_records::NONCE)?.as_str()?.to_owned())),
     );
     let credential = Credential::Token(acquired.record.token);
     let times = ViaTimes::of(Some(GRACE), None, FROZEN).map_err(|why| Error::new(Kind::Bug, why))?;
@@ -105,7 +108,7 @@ pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
     let failed = |error: std::io::Error| Error::io("signals", &error);
     SignalMask::block(ENDING).map_err(failed)?;
     let queue = SignalQueue::new(ENDING).map_err(failed)?;
-    records.amend(&name, &credential, &[], &[(shelf::TOKEN, json!(token))])?;
+    records.amend(&name, &credential, &[], &[(host_records::TOKEN, json!(token))])?;
     let keeper = Keeper::start(Hold {
         place: call.place.clone(),
         wish,

@@ -7,6 +7,7 @@ mod doctor;
 mod frames;
 mod guardian;
 mod hold;
+mod host_records;
 mod init;
 mod keeper;
 mod log;
@@ -16,7 +17,6 @@ mod refusal;
 mod release;
 mod run;
 mod say;
-mod shelf;
 mod shim;
 mod start;
 mod supervise;
@@ -152,7 +152,7 @@ struct ViaCall {
 impl ViaCall {
     /// This machine's records for the database; made when missing.
     fn records(&self) -> Result<Records, Error> {
-        let records = shelf::open(self.shared.dir.as_deref(), &self.place, true)?;
+        let records = host_records::open(self.shared.dir.as_deref(), &self.place, true)?;
         records.ok_or_else(|| Error::config("the state directory cannot be made"))
     }
 
@@ -167,7 +167,7 @@ impl ViaCall {
         let mut session = ViaSession::open_to_look(&self.place, CONNECT).map_err(at)?;
         let look = session.look(name).map_err(at)?;
         session.close();
-        let records = shelf::open(self.shared.dir.as_deref(), &self.place, false).ok().flatten();
+        let records = host_records::open(self.shared.dir.as_deref(), &self.place, false).ok().flatten();
         Ok(SeenRows { look, records })
     }
 }
@@ -187,7 +187,7 @@ impl SeenRows {
         let here = row.map_or(ViaHere::NotOurs, |row| {
             let name = crate::command::typed::name(row.name.as_ref());
             match (&self.records, name) {
-                (Some(records), Ok(name)) => shelf::knows(&records.look(&name), row.nonce.as_deref()),
+                (Some(records), Ok(name)) => host_records::knows(&records.look(&name), row.nonce.as_deref()),
                 _ => ViaHere::NotOurs,
             }
         });

@@ -1,7 +1,7 @@
 //! `orion-precheck --via`: this machine's records, then the database. Only a live holder is a skip; whatever fails
 //! is said, and the run goes ahead.
 
-use super::{SeenRows, environment, exit_of, say, shelf};
+use super::{SeenRows, environment, exit_of, host_records, say};
 use crate::cli::precheck::Precheck;
 use crate::command::precheck::PrecheckAnswer;
 use crate::command::{tell_again, turned_away, typed};
@@ -57,7 +57,7 @@ fn one(
     let name = typed::name(name)?;
     let would = if args.observe { "would skip: " } else { "" };
     // A directory that cannot be read proves nothing, and the database decides.
-    if let Ok(Some(records)) = shelf::open(args.dir.as_deref(), place, false) {
+    if let Ok(Some(records)) = host_records::open(args.dir.as_deref(), place, false) {
         let judged = records.look(&name);
         if let State::Live(_) = judged.state() {
             let who = judged.record().and_then(|it| it.owners.first()).map(crate::command::tell::process);

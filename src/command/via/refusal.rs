@@ -1,6 +1,6 @@
 //! Turned away by a run of this machine, without a word to the database.
 
-use super::{ViaCall, shelf};
+use super::{ViaCall, host_records};
 use crate::command::lock::refuse::{Refused, Relation};
 use crate::command::lock::status_file::StatusFile;
 use crate::command::records::Records;
@@ -23,7 +23,7 @@ pub(super) fn by_this_machine(
 ) -> Status {
     let judged = refused.judged();
     let live = matches!(judged.state(), State::Live(_));
-    let token = judged.record().and_then(|record| record.attrs.get(shelf::TOKEN)?.as_u64());
+    let token = judged.record().and_then(|record| record.attrs.get(host_records::TOKEN)?.as_u64());
     let refusal = match (judged.record().filter(|_| live), refused.relation) {
         (Some(record), Relation::Stranger) => {
             let owner = record.owners.first().map_or_else(|| "a run".to_owned(), tell::process);

@@ -1,8 +1,8 @@
 //! Giving a lock back when its supervisor cannot any more.
 
 use super::frames::Charge;
+use super::host_records;
 use super::keeper::{Hold, give_back_alone};
-use super::shelf;
 use crate::exit::Status;
 use crate::report::Report;
 use crate::verdict::ownership::Credential;
@@ -35,9 +35,10 @@ pub(super) fn by_guardian(charge: &Charge, executed: bool, status: Status) {
         ));
     }
     // This machine's record last: while it stands, who waits here waits for the database, too.
-    if let (Ok(Some(records)), Ok(name)) =
-        (shelf::open(charge.dir.as_deref(), &place, false), crate::command::typed::name(charge.name.as_ref()))
-    {
+    if let (Ok(Some(records)), Ok(name)) = (
+        host_records::open(charge.dir.as_deref(), &place, false),
+        crate::command::typed::name(charge.name.as_ref()),
+    ) {
         drop(records.release(&name, &Credential::Token(charge.local_token)));
     }
 }

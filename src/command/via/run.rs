@@ -5,7 +5,7 @@ use super::claim_end::ClaimEnd;
 use super::keeper::holder_json;
 use super::start::Start;
 use super::supervise::supervise;
-use super::{ViaCall, refusal, shelf};
+use super::{ViaCall, host_records, refusal};
 use crate::cli::lock::LockRun;
 use crate::cli::lock_control::TreeLimits;
 use crate::cli::shared::{Patience, Wait};
@@ -78,15 +78,15 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     let (end, given) = (claim_end(&wait), wait.wait.is_some() || wait.nonblock);
     let end = ClaimEnd::new(end, given);
     let nonce = random::id().map_err(|error| Error::io("/dev/urandom", &error))?;
-    let mut ended = shelf::ended(&records.look(&name));
+    let mut ended = host_records::ended(&records.look(&name));
     let mut me = records.me()?;
     me.comm = comm_of(&command);
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_RUN));
     attrs.insert(SUPERVISOR.into(), json!(me.pid));
-    attrs.insert(shelf::NONCE.into(), json!(nonce));
+    attrs.insert(host_records::NONCE.into(), json!(nonce));
     if let Some(before) = ended.first() {
-        attrs.insert(shelf::AFTER.into(), json!(before));
+        attrs.insert(host_records::AFTER.into(), json!(before));
     }
     let holder = ViaHolder {
         host: crate::os::host::hostname(),
@@ -118,7 +118,10 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
         call.report.warning(line);
     }
     ended.extend(
-        acquired.reclaimed.as_ref().and_then(|it| Some(it.attrs.get(shelf::NONCE)?.as_str()?.to_owned())),
+        acquired
+            .reclaimed
+            .as_ref()
+            .and_then(|it| Some(it.attrs.get(host_records::NONCE)?.as_str()?.to_owned())),
     );
     let local = acquired.record.token;
     let asked = again.terms();

@@ -1,7 +1,7 @@
 //! The beginning of a run: its guardian stands, and this machine's record names everybody, before the command may.
 
 use super::frames::{Charge, Frames, News};
-use super::{GUARDIAN, ViaCall, shelf};
+use super::{GUARDIAN, ViaCall, host_records};
 use crate::command::lock::status_file::StatusFile;
 use crate::command::lock::tree::strangers;
 use crate::command::records::{AcquiredLock, Records};
@@ -128,7 +128,7 @@ pub(super) fn begin(start: &mut Start<'_>) -> io::Result<Result<GuardedRun, Erro
         start.name,
         &Credential::Token(start.acquired.record.token),
         &[("owners", json!(owners))],
-        &[(shelf::TOKEN, json!(start.token))],
+        &[(host_records::TOKEN, json!(start.token))],
     );
     Ok(match named {
         Ok(Some(_)) => {

@@ -100,7 +100,7 @@ impl Tmux {
 
 fn refusal(stderr: &[u8]) -> Fault {
     let text = first_line(stderr);
-    // No file is no server; a refused connection is a file one has left behind.
+    // No file means no server; a refused connection is a file one has left behind.
     let nobody = text.contains("no server running")
         || (text.contains("error connecting")
             && (text.contains("No such file") || text.contains("Connection refused")));

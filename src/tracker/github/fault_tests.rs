@@ -120,7 +120,7 @@ fn later_means_later_and_a_long_wait_is_handed_to_the_caller() {
         server.fault(Fault::status("GET ", 1, status, headers));
         let failure = tracker.ticket(&key("12")).expect_err("not now");
         assert_eq!(failure.why(), Why::Unreachable);
-        assert!(failure.wait().expect("a wish") >= Duration::from_secs(3600));
+        assert!(failure.wait().expect("a time") >= Duration::from_secs(3600));
         assert!(failure.is_passing());
     }
     server.fault(Fault::new("GET ", 1, || {

@@ -36,7 +36,7 @@ pub(super) fn own(labels: &[&str]) -> Vec<String> {
     labels.iter().map(|&label| label.to_owned()).collect()
 }
 
-/// Working on, after the gate.
+/// Puts the working label on, after the gate.
 pub(super) fn working() -> Swap {
     let expect =
         Expect { lacks: own(&["orion-queue", "orion-working"]), open: Some(true), ..Expect::default() };
@@ -122,7 +122,7 @@ fn lists_take_every_page_and_leave_pull_requests_out() {
         assert_eq!(queue.tickets[0].key, key("1"));
         assert_eq!(tracker.requests(), 3, "a hundred a page");
         assert_eq!(tracker.in_flight().expect("flight").tickets[0].key, key("230"), "closed ones too");
-        assert!(tracker.ticket(&key("7")).is_err(), "a pull request is no ticket");
+        assert!(tracker.ticket(&key("7")).is_err(), "a pull request is not a ticket");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a server answered: status, wishes in its headers, JSON, its own words.
+//! What a server answered: status, when its headers say to come back, JSON, its own words.
 
 use crate::model::time::WallTime;
 use crate::tracker::failure::{Failure, Why};

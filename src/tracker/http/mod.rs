@@ -120,7 +120,7 @@ impl Http {
     /// about the transport: 2xx and 4xx. The rest is a failure.
     ///
     /// # Errors
-    /// [`Why::Unreachable`] with the server's wish when to come back,
+    /// [`Why::Unreachable`] with the time at which the server says to come back,
     /// [`Why::Unauthorised`], [`Why::Setting`] for a redirect.
     pub(super) fn call(&self, call: &HttpCall<'_>) -> Result<HttpAnswer, Failure> {
         let end = Instant::now() + self.patience;

@@ -46,7 +46,7 @@ fn output_after_the_mark_matters_only_where_beginnings_are_not_told() {
     all(vec![
         ("close", ends_only(1200, 1320)),
         ("mark-stale", ends_only(1200, 1321)),
-        // A look repaints: what was printed within seconds of it is no turn.
+        // A look repaints: what was printed within seconds of it is not a turn.
         ("close", {
             let mut t = ends_only(1200, 3000);
             t.viewer.came = Some(at(1200));
@@ -151,7 +151,7 @@ fn a_job_keeps_and_what_began_with_the_agent_does_not() {
         let reads = Member { on_terminal: true, ..member(11, 10, 3585) };
         activity(t).members = vec![member(10, 1, 3600), reads, member(12, 10, 3596)];
     });
-    assert_eq!(word(&two, &policy()), "job", "two children are no wrapper");
+    assert_eq!(word(&two, &policy()), "job", "two children are not a wrapper");
     // A link that began late breaks the line, whatever it is itself.
     let late = line(Member { on_terminal: true, ..member(12, 11, 3558) });
     let late = Terminal {

@@ -112,7 +112,7 @@ pub(super) fn ask(command: &mut Command) -> Result<CallAnswer, String> {
     call(command, PATIENCE).map_err(|no| match no {
         NoAnswer::NotFound => format!("{shown} is not installed"),
         NoAnswer::TimedOut => format!("{shown} gave no answer within {}s", PATIENCE.as_secs()),
-        NoAnswer::TooMuch => format!("{shown} did not stop writing"),
+        NoAnswer::TooMuch => format!("{shown} printed too much"),
         NoAnswer::Failed(error) => format!("{shown}: {}", crate::error::reason(&error)),
     })
 }

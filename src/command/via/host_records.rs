@@ -17,7 +17,7 @@ pub(super) const TOKEN: &str = "via_token";
 
 /// The folder of a database's records.
 pub(super) fn open(dir: Option<&Path>, place: &ViaPlace, create: bool) -> Result<Option<Records>, Error> {
-    let folder = place.target.shelf(&place.database);
+    let folder = place.target.records_folder(&place.database);
     let place = Where { dir: dir.map(Path::to_owned), user: None };
     Records::open(&place, &["via", &folder], LOCK, create)
 }
