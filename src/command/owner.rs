@@ -83,8 +83,8 @@ pub(crate) fn callers() -> Result<Vec<u32>, Error> {
 }
 
 /// The owner among the callers. `short_lived` allows a one-shot shell.
-fn among(ancestors: &[Ancestor], wish: &OwnerSpec, short_lived: bool) -> Result<ProcessIdentity, Error> {
-    let owner = pick(wish, ancestors, short_lived).map_err(|(what, hint)| Error::usage(what).hint(hint))?;
+fn among(ancestors: &[Ancestor], wanted: &OwnerSpec, short_lived: bool) -> Result<ProcessIdentity, Error> {
+    let owner = pick(wanted, ancestors, short_lived).map_err(|(what, hint)| Error::usage(what).hint(hint))?;
     identity(owner.pid)
 }
 
@@ -93,7 +93,7 @@ fn from_environment() -> Result<Option<OwnerSpec>, Error> {
     match env::value(env::name::OWNER_PID) {
         None => Ok(None),
         Some(value) => match value.to_str().map(OwnerSpec::parse) {
-            Some(wish @ OwnerSpec::Pid(_)) => Ok(Some(wish)),
+            Some(wanted @ OwnerSpec::Pid(_)) => Ok(Some(wanted)),
             _ => Err(Error::usage(format!("{} is not a pid: {}", env::name::OWNER_PID, value.display()))),
         },
     }

@@ -98,7 +98,7 @@ fn host(claims: &Claims, ticket: &Ticket) -> NamedHost {
 }
 
 /// Did a person put the queue label on under the claim? One from before it, which a claim that was cut
-/// short left there, is nobody's wish.
+/// short left there, nobody asked for.
 pub(super) fn is_wished(
     claims: &Claims,
     ticket: &Ticket,

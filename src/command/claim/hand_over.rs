@@ -214,7 +214,7 @@ pub(super) fn swap_to(
         remove.extend([&labels.ready, &labels.ci_wait].iter().filter(on_it).map(|label| (*label).clone()));
     }
     if goal.is_some_and(|goal| goal != Goal::Queue) {
-        // Left by a claim that was cut short: a wish would have changed the goal.
+        // Left by a claim that was cut short: a person who asked for it would have changed the goal.
         remove.extend([&labels.queue].iter().filter(on_it).map(|label| (*label).clone()));
     }
     let swap = Swap {

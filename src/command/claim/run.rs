@@ -52,7 +52,7 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
     let mask = SignalMask::block(signals::of_supervisor().chain([Signal::SIGXFSZ])).map_err(system)?;
     let queue = SignalQueue::new(signals::of_supervisor()).map_err(system)?;
     let me = claims.store.me()?;
-    let wish = ClaimRequest {
+    let wanted = ClaimRequest {
         key: &key,
         name: &name,
         owners: vec![me.clone()],
@@ -61,7 +61,7 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
         pulse: if args.how.owner_only { PulsePolicy::Nobody } else { PulsePolicy::Us },
         stage: stage.as_deref(),
     };
-    let mut won = claim(&claims, &wish)?;
+    let mut won = claim(&claims, &wanted)?;
     say_what_was_interrupted(&claims, &key, &won);
     let token = Credential::Token(won.token);
     let back = || hand_over(&claims, &key, &name, &token, Goal::Queue);
