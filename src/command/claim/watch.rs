@@ -201,7 +201,9 @@ impl Watcher<'_> {
             .tickets
             .into_iter()
             .map(|ticket| ticket.key)
-            .filter(|key| !self.left_alone.contains_key(key) && !self.running.iter().any(|run| run.key == *key))
+            .filter(|key| {
+                !self.left_alone.contains_key(key) && !self.running.iter().any(|run| run.key == *key)
+            })
             .collect();
         self.fill();
         Ok(())
