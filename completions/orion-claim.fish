@@ -131,7 +131,7 @@ complete -c orion-claim -n '__orion_claim_at watch' -l owner-only -d 'Hand over 
 complete -c orion-claim -n '__orion_claim_at watch' -l keep-output -x -a '(__fish_complete_directories)' -d 'Write the commands stderr into a file of DIR, of which the last 4 KiB stay'
 complete -c orion-claim -n '__orion_claim_at watch' -l comment -d 'Write on the ticket how the command ended, and after how long'
 complete -c orion-claim -n '__orion_claim_at watch' -l kill-after -x -d 'KILL what is left so long after a signal, or --max-run'
-complete -c orion-claim -n '__orion_claim_at watch' -l quick -x -d 'A run that ends within this time says something about us (default 30s; 0: no breaker)'
+complete -c orion-claim -n '__orion_claim_at watch' -l quick -x -d 'A run that ends within this time counts for the breaker (default 30s; 0: no breaker)'
 complete -c orion-claim -n '__orion_claim_at watch' -l quick-success -d 'Exit status 0 within --quick counts as well'
 complete -c orion-claim -n '__orion_claim_at watch' -l trip -x -d 'After so many quick endings of different tickets in a row nothing is claimed (default 3)'
 complete -c orion-claim -n '__orion_claim_at watch' -l retry-after -x -d 'Then try one ticket after this time, doubling to 30 minutes (default 1m)'
