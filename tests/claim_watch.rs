@@ -154,3 +154,32 @@ fn a_tracker_that_is_down_slows_a_watch_and_a_wrong_name_stops_it() {
     let mut watch = Watch::start(&mut command, &log);
     assert_eq!(watch.wait(), Some(78));
 }
+
+#[test]
+fn a_pause_keeps_tickets_where_they_are_and_what_runs_is_handed_over() {
+    let board = Board::with(&["1", "2"]);
+    let gate = board.tool.path("gate");
+    let command = format!("{}; while ! test -e {}; do sleep 0.02; done", diary(&board), gate.display());
+    let log = board.tool.path("watch.log");
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    let mut watch = Watch::start(
+        &mut board.command(&["watch", "--every", "1s", "--max", "1", "sh", "-c", &command]),
+        &log,
+    );
+    eventually("the first is at work", || written(&board).len() == 1);
+    board.claim(&["pause", "--note", "new disk"]).expect(0).silent();
+    std::fs::write(&gate, "").expect("gate");
+    eventually("it says so", || said().contains("paused: nothing is claimed: file:"));
+    board.tool.lock(&["pause", "--all"]).expect(0);
+    board.claim(&["resume"]).expect(0).says("everything is paused");
+    let refused = board.claim(&["--json", "run", "2", "true"]).expect(75).json();
+    assert_eq!(refused["error"]["kind"], "paused");
+    board.claim(&["acquire", "--for", &std::process::id().to_string(), "2"]).expect(75).says("resume --all");
+    assert_eq!(written(&board).len(), 1, "{}", said());
+    assert_eq!(board.labels("1"), ["orion-ready"], "what ran was handed over");
+    board.tool.lock(&["resume", "--all"]).expect(0);
+    eventually("the second is taken", || written(&board).len() == 2);
+    watch.signal(Signal::TERM);
+    assert_eq!(watch.wait(), Some(0));
+    assert!(said().contains("resumed: "), "{}", said());
+}

@@ -5,9 +5,7 @@ mod support;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use support::{Done, KillOnDrop, LONG, Running, Tool, eventually};
+use support::{Background, KillOnDrop, Running, Tool, eventually};
 
 /// A member that says its slot and stays until it is told to end.
 fn member(tool: &Tool, options: &[&str]) -> Running {
@@ -17,44 +15,6 @@ fn member(tool: &Tool, options: &[&str]) -> Running {
 
 fn slots(tool: &Tool, number: &str) -> Running {
     member(tool, &["--slots", number])
-}
-
-/// A command that waits, ended with the test.
-struct Background(Child);
-
-impl Background {
-    fn start(command: &mut Command) -> Self {
-        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"))
-    }
-
-    fn is_over(&mut self) -> bool {
-        self.0.try_wait().expect("wait").is_some()
-    }
-
-    #[track_caller]
-    fn end(mut self) -> Done {
-        let end = Instant::now() + LONG;
-        while !self.is_over() {
-            assert!(Instant::now() < end, "it still waits");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let text = |pipe: Option<&mut dyn std::io::Read>| {
-            let mut text = String::new();
-            pipe.expect("piped").read_to_string(&mut text).expect("read");
-            text
-        };
-        let stdout = text(self.0.stdout.as_mut().map(|pipe| pipe as &mut dyn std::io::Read));
-        let stderr = text(self.0.stderr.as_mut().map(|pipe| pipe as &mut dyn std::io::Read));
-        let status = self.0.wait().expect("wait");
-        Done::of(status, stdout.as_bytes(), stderr.as_bytes())
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
 }
 
 fn status(tool: &Tool) -> Value {

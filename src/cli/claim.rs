@@ -1,7 +1,7 @@
 //! What can be typed to `orion-claim`.
 
 use super::claim_run::{ClaimRun, ClaimWatch, ClaimWork};
-use super::shared::ShimArgs;
+use super::shared::{PauseTerms, ShimArgs};
 use super::{GLOBAL, HELP, duration, moment};
 use crate::exit::{Exit, table};
 use crate::model::moment::Moment;
@@ -113,6 +113,10 @@ pub(crate) enum ClaimCommand {
     Where(ClaimWhere),
     /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
     Status(KeyArg),
+    /// Let no ticket be taken until 'resume', or for a time
+    Pause(PauseTerms),
+    /// End the pause of this tracker
+    Resume,
     /// One pass over everything in flight: heal what a dead run left
     Reconcile(ClaimReconcile),
     /// Until stopped: reconcile, claim, start the command

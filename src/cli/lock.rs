@@ -1,6 +1,6 @@
 //! What can be typed to `orion-lock`.
 
-use super::lock_control::{LockBreak, LockHold, LockStop, LockTick, TreeLimits};
+use super::lock_control::{LockBreak, LockHold, LockPause, LockResume, LockStop, LockTick, TreeLimits};
 use super::lock_seeing::{LockCheck, LockMetrics, LockTimeline};
 use super::shared::{
     Busy, BusyNotZero, Entry, InLine, NotAgain, NotAgainHeld, Patience, ShimArgs, Wait, Whose, patience,
@@ -22,6 +22,7 @@ Examples:
   orion-lock acquire --owner $$ sync      in a script, until it releases or ends
   orion-lock status sync                  who holds it?
   orion-lock log sync                     why was 09:45 skipped?
+  orion-lock pause --for 2h --all         let nothing new begin for two hours
 ";
 
 /// A named lock keyed on a live process, freed only when its owner is proved dead.
@@ -34,7 +35,7 @@ Examples:
     after_long_help = table(&Exit::ALL, &[
         (Exit::Ok, "done; acquired; free; for run: the command's own status"),
         (Exit::Unavailable, "cannot tell: owner unknown, or the guard of the name is stuck"),
-        (Exit::Skip, "proof of a live holder (or waited for one and time ran out), or --once, --cooldown, --max-waiting"),
+        (Exit::Skip, "proof of a live holder (or waited for one and time ran out), or --once, --cooldown, --max-waiting, a pause"),
     ]),
     disable_help_subcommand = true,
     subcommand_required = true,
@@ -94,6 +95,10 @@ pub(crate) enum LockCommand {
     List(Lazy<LockList>),
     /// Keep it by hand until Ctrl-C
     Hold(Lazy<LockHold>),
+    /// Let no new run begin until 'resume', or for a time
+    Pause(Lazy<LockPause>),
+    /// End a pause
+    Resume(Lazy<LockResume>),
     /// End the holder; free nothing
     Stop(Lazy<LockStop>),
     /// Free it by hand when nobody can tell whether its owner lives

@@ -2,7 +2,7 @@
 //! the subcommands that keep, prolong or end it.
 
 use super::duration;
-use super::shared::{BusyNotZero, InLine, Wait, positive};
+use super::shared::{BusyNotZero, InLine, PauseTerms, Wait, positive};
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -87,4 +87,30 @@ pub(crate) struct LockBreak {
     /// Name of the lock
     #[arg(value_name = "NAME")]
     pub(crate) name: OsString,
+}
+
+/// `pause`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["name", "all"]))]
+pub(crate) struct LockPause {
+    #[command(flatten)]
+    pub(crate) terms: PauseTerms,
+    /// Everything that keeps its state in this directory: locks, fires and tickets
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<OsString>,
+}
+
+/// `resume`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["name", "all"]))]
+pub(crate) struct LockResume {
+    /// End the pause of everything; names that were paused one by one stay paused
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<OsString>,
 }

@@ -115,7 +115,7 @@ pub(crate) fn patience(text: &str) -> Result<Patience, String> {
     if text == "forever" { Ok(Patience::Forever) } else { duration(text).map(Patience::For) }
 }
 
-/// A clap value parser for the time after which a run is ended.
+/// A clap value parser for the time after which a run or a pause is ended.
 ///
 /// # Errors
 /// What is accepted.
@@ -124,6 +124,17 @@ pub(crate) fn positive(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("0 would end it at once".to_owned()),
         duration => Ok(duration),
     }
+}
+
+/// How long something is paused, and why.
+#[derive(Args, Debug)]
+pub(crate) struct PauseTerms {
+    /// End the pause by itself after that time
+    #[arg(long = "for", value_name = "DUR", value_parser = positive)]
+    pub(crate) lasting: Option<Duration>,
+    /// A word about why, shown to everybody who is refused
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
 }
 
 /// Where the 75 goes, for a tool whose skip may be a success.

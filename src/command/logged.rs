@@ -113,6 +113,9 @@ pub(crate) fn line(event: &Event, container: Option<u64>) -> String {
         let until = event.last.as_deref().map_or_else(String::new, |last| format!(" until {}", at(last)));
         about.push(format!("{} times{until}", event.times()));
     }
+    if let Some(until) = &event.until {
+        about.push(format!("until {}", at(until)));
+    }
     if let Some(detail) = &event.detail {
         about.push(escape(detail.as_bytes(), 200));
     }

@@ -5,21 +5,18 @@ use super::elsewhere::{become_helper, is_meant};
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::reap;
-use super::records::{NameState, Records, Where};
-use super::{tell_again, tell_state, turned_away, typed};
+use super::precheck_name::{PrecheckAnswer, check_one};
+use super::records::{Records, Where};
+use super::{tell_state, typed};
 use crate::cli::precheck::Precheck;
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
 use crate::model::event::Event;
-use crate::model::name::LockName;
 use crate::model::record::LOCK;
 use crate::os::mask::Blocked;
 use crate::os::{call, clock};
 use crate::report::{Report, error_object};
-use crate::verdict::admission::Admission;
-use crate::verdict::liveness::State;
-use crate::verdict::repeat::NotNow;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,21 +32,8 @@ const OWN_LOG: &str = "_precheck";
 /// How long the log of a problem may take.
 const LOG_PATIENCE: Duration = Duration::from_millis(500);
 
-/// In the log beside a skip that was only observed.
-const OBSERVED: &str = "observed only: the run went ahead";
-
 /// `-E 0` is not a way to look without guarding.
 const NOT_HIDDEN: (&str, &str) = ("-E 0 would hide every skip", "--observe does that on purpose");
-
-/// What the check came to.
-#[derive(Debug, Default)]
-pub(super) struct PrecheckAnswer {
-    pub(super) skip: bool,
-    /// Why it cannot be relied on, said after every name was judged.
-    pub(super) problems: Vec<Error>,
-    /// The reaper's summary.
-    reaped: Option<String>,
-}
 
 /// Entry of the program.
 pub fn main() -> ExitCode {
@@ -232,106 +216,6 @@ fn check(report: &Report, args: &Precheck, mut answer: PrecheckAnswer) -> Preche
         drop(report.object(&document(args, &answer, &objects)));
     }
     answer
-}
-
-/// What one name says: skip, go, or that it cannot be relied on; gives the kind of a skip that nobody's hold is
-/// the reason for. Who only waits for it holds nothing.
-fn check_one(
-    report: &Report,
-    args: &Precheck,
-    store: &Records,
-    name: &LockName,
-    state: &NameState,
-    answer: &mut PrecheckAnswer,
-) -> Option<Kind> {
-    let mut kind = None;
-    let mode = args.entry.mode();
-    let why = store.may_enter(name, state, mode, true);
-    match why {
-        Admission::Held | Admission::ExclusiveWaits => {
-            answer.skip = true;
-            skip(report, args, store, name, state, &tell_state::refusal(store, name, state, why, mode));
-        }
-        Admission::Unclear => {
-            let error = tell_state::refusal(store, name, state, why, mode);
-            if !args.dry_run {
-                let event = Event::new("unguarded", clock::wall().rfc3339(), name.as_str());
-                store.log(name, &[Event { detail: Some(error.to_string()), ..event }]);
-            }
-            answer.problems.push(error);
-        }
-        Admission::Enter { .. } => {
-            let corrupt = state.members.iter().find_map(|member| match member.judged.state() {
-                State::Corrupt(why) => Some(why),
-                _ => None,
-            });
-            if let Some(why) = corrupt {
-                let line = format!("{name}: {}/{name}.json is corrupt ({why})", store.path().display());
-                answer.problems.push(Error::new(Kind::Io, line).hint("the next acquire sets it aside"));
-            } else if state.leading().record().is_none() {
-                report.detail(&format!("{name} was never held in {}", store.path().display()));
-            }
-            kind = not_again(report, args, store, name, state, answer);
-        }
-    }
-    for line in state.members.iter().flat_map(|member| &member.judged.judgement.evidence) {
-        report.detail(&format!("{name}: {line}"));
-    }
-    kind
-}
-
-/// Nobody is in the way: does what was asked of the last run speak against another one?
-fn not_again(
-    report: &Report,
-    args: &Precheck,
-    store: &Records,
-    name: &LockName,
-    state: &NameState,
-    answer: &mut PrecheckAnswer,
-) -> Option<Kind> {
-    let asked = args.again.terms();
-    let refused = store.not_again(state, &asked)?;
-    if refused.is_first_look
-        && !args.dry_run
-        && let Err(error) = store.note_end(name, &refused.last)
-    {
-        // An end that nobody writes down would be a first look each time, and a skip for ever.
-        let line = format!("{name}: the end of its last run cannot be written down: {}", error.message());
-        answer.problems.push(Error::new(error.kind(), line));
-        if matches!(refused.why, NotNow::TooSoon(_)) {
-            return None;
-        }
-    }
-    answer.skip = true;
-    let error = tell_again::refusal(name, &refused);
-    let would = if args.observe { "would skip: " } else { "" };
-    report.notice(&format!("{would}{}", error.message()));
-    if !args.dry_run {
-        turned_away::count_unheld(store, name, "skipped", tell_again::detail(&refused, &asked));
-    }
-    Some(error.kind())
-}
-
-/// Says and counts a skip.
-fn skip(
-    report: &Report,
-    args: &Precheck,
-    store: &Records,
-    name: &LockName,
-    state: &NameState,
-    error: &Error,
-) {
-    let line = error.message();
-    let line = if args.observe { format!("would skip: {line}") } else { line.to_owned() };
-    if tell_state::is_any_stopped(store, state) {
-        report.warning(&line);
-    } else {
-        report.notice(&line);
-    }
-    if !args.dry_run {
-        let detail = args.observe.then_some(OBSERVED);
-        turned_away::count(report, store, name, state.leading(), "skipped", detail);
-    }
 }
 
 /// The answer as an object.

@@ -1,7 +1,7 @@
 //! What people are told about a name with all its members.
 
 use super::records::{Judged, LockMember, NameState, Records};
-use super::tell;
+use super::{tell, tell_pause};
 use crate::error::{Error, Kind};
 use crate::exit::Exit;
 use crate::model::duration;
@@ -11,6 +11,7 @@ use crate::os::clock;
 use crate::report::escape;
 use crate::verdict::admission::{Admission, Presence};
 use crate::verdict::liveness::{State, Through};
+use crate::verdict::pause::PauseState;
 use serde_json::{Value, json};
 
 /// How many members one line names.
@@ -31,6 +32,7 @@ pub(crate) fn refusal(
             format!("{name}: a run that needs it alone waits for it and goes first"),
         )
         .hint("-w DUR stands in line behind it"),
+        Admission::Paused | Admission::PauseUnclear => tell_pause::refusal(name, &state.pause),
         Admission::Unclear => {
             tell::refusal(store, name, unknown.map_or_else(|| state.leading(), |member| &member.judged))
         }
@@ -102,11 +104,16 @@ pub(crate) fn occupancy(state: &NameState) -> String {
     slots.map_or_else(|| there.len().to_string(), |slots| format!("{} of {slots}", there.len()))
 }
 
-/// 0 free, 75 held, 76 if one of them is stuck, 69 unknown, 65 newer.
+/// 0 free, 75 held or paused, 76 if one of them is stuck, 69 unknown, 65 newer.
 pub(crate) fn exit_of(state: &NameState) -> Exit {
     let all: Vec<Exit> = state.members.iter().map(|member| tell::exit_of(&member.judged)).collect();
     let worst = [Exit::DataErr, Exit::Stuck, Exit::Skip, Exit::Unavailable];
-    worst.into_iter().find(|exit| all.contains(exit)).unwrap_or(Exit::Ok)
+    let paused = match state.pause {
+        PauseState::NotPaused => Exit::Ok,
+        PauseState::Paused(_) => Exit::Skip,
+        PauseState::Unclear(_) => Exit::Unavailable,
+    };
+    worst.into_iter().find(|exit| all.contains(exit) || paused == *exit).unwrap_or(Exit::Ok)
 }
 
 /// A name as a JSON object (without `schema`): with several members, each of them too.
@@ -117,6 +124,16 @@ pub(crate) fn object(store: &Records, name: &LockName, state: &NameState) -> Val
         object["members"] = members.collect();
     }
     object["waiting"] = json!(store.waiting(name));
+    match &state.pause {
+        PauseState::NotPaused => {}
+        PauseState::Paused(current) => {
+            object["paused"] = tell_pause::object(current);
+            if state.there().next().is_none() {
+                object["state"] = json!("paused");
+            }
+        }
+        PauseState::Unclear(why) => object["pause_unreadable"] = json!(why),
+    }
     object
 }
 

@@ -1,7 +1,7 @@
 //! Counting who was turned away, and naming a holder that makes us skip again and again.
 
 use super::local_time;
-use super::records::{Judged, Records, event_of};
+use super::records::{Judged, NameState, PauseScope, Records, event_of};
 use super::tell;
 use crate::model::event::{Event, is_milestone};
 use crate::model::name::LockName;
@@ -10,6 +10,7 @@ use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::report::{Report, escape};
 use crate::verdict::liveness::{State, Through};
+use crate::verdict::pause::PauseState;
 
 /// Logs a refusal or skip, and names a holder that makes us skip again and again.
 pub(crate) fn count(
@@ -37,6 +38,25 @@ pub(crate) fn count(
 pub(crate) fn count_unheld(store: &Records, name: &LockName, word: &str, detail: String) {
     let event = Event::new(word, clock::wall().rfc3339(), name.as_str());
     store.log_turned_away(name, &Event { detail: Some(detail), ..event });
+}
+
+/// Is the pause that keeps somebody out to be said, although refusals are silent?
+pub(crate) fn is_pause_to_be_said(store: &Records, name: &LockName, state: &NameState) -> bool {
+    matches!(&state.pause, PauseState::Paused(current) if store.is_pause_to_be_said(PauseScope::Lock(name), current))
+}
+
+/// Logs a refusal or skip for a pause: by no holder, so nobody is counted.
+pub(crate) fn count_paused(
+    store: &Records,
+    name: &LockName,
+    state: &NameState,
+    word: &str,
+    observed: Option<&str>,
+) {
+    let PauseState::Paused(current) = &state.pause else { return };
+    let by = format!("paused by uid {} since {}", current.pause.uid, current.pause.since);
+    let detail = observed.map_or(by.clone(), |observed| format!("{by}; {observed}"));
+    count_unheld(store, name, word, detail);
 }
 
 fn again(store: &Records, name: &LockName, judged: &Judged, times: u64, since: &str) -> String {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Every word that [`Event::event`] may be.
-pub(crate) const WORDS: [&str; 12] = [
+pub(crate) const WORDS: [&str; 14] = [
     "acquired",
     "released",
     "ended",
@@ -16,6 +16,8 @@ pub(crate) const WORDS: [&str; 12] = [
     "broken",
     "set-aside",
     "closed",
+    "paused",
+    "resumed",
 ];
 
 /// What a line of the log says.
@@ -58,6 +60,9 @@ pub(crate) struct Event {
     /// How many by the same holder went directly before this line, of whatever kind, and since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<(u64, String)>,
+    /// RFC 3339, UTC: when a pause ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<String>,
 }
@@ -80,6 +85,7 @@ impl Event {
             count: None,
             last: None,
             before: None,
+            until: None,
             detail: None,
         }
     }

@@ -20,6 +20,7 @@ pub(crate) mod marker;
 pub(crate) mod moment;
 pub(crate) mod name;
 pub(crate) mod observation;
+pub(crate) mod pause;
 pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod secret_text;

@@ -40,11 +40,16 @@ impl Blocked {
         Self::swap(&SigSet::all())
     }
 
+    /// Ignored until dropped: what arrives meanwhile does nothing then either.
+    pub(crate) fn ignored(signal: Signal) -> Self {
+        let mut blocked = Self::new(&[signal]);
+        blocked.swallowed = Some(signal);
+        blocked
+    }
+
     /// From the start of a tool: a write over the file size limit is then EFBIG, not a death.
     pub(crate) fn file_size() -> Self {
-        let mut blocked = Self::new(&[FILE_SIZE]);
-        blocked.swallowed = Some(FILE_SIZE);
-        blocked
+        Self::ignored(FILE_SIZE)
     }
 }
 

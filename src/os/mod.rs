@@ -20,6 +20,7 @@ pub(crate) mod log_file;
 pub(crate) mod mask;
 pub(crate) mod mounts;
 pub(crate) mod observe;
+pub(crate) mod pause_file;
 pub(crate) mod payload_file;
 pub(crate) mod pins;
 pub(crate) mod plain_file;

@@ -35,6 +35,10 @@ pub(crate) enum Admission {
     Unclear,
     /// Nobody is in the way, but somebody who needs the name alone stands in line.
     ExclusiveWaits,
+    /// A person paused it, and nobody is proved to be there.
+    Paused,
+    /// A person may have paused it: what was written down cannot be read.
+    PauseUnclear,
 }
 
 /// Decides. `exclusive_waits`: somebody who wants it alone stands in line, and came first.

@@ -11,6 +11,7 @@ pub(crate) mod marking;
 pub(crate) mod offer;
 pub(crate) mod owner;
 pub(crate) mod ownership;
+pub(crate) mod pause;
 pub(crate) mod reap;
 pub(crate) mod reason;
 pub(crate) mod reconcile;

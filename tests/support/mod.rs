@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
 pub(crate) mod bounded;
+mod background;
 mod running;
 
+pub(crate) use background::Background;
 pub(crate) use running::{KillOnDrop, Running};
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -13,6 +13,7 @@ mod list;
 mod log;
 mod next;
 mod output;
+mod pausing;
 mod print_config;
 mod race;
 mod reconcile;
@@ -92,6 +93,8 @@ pub fn main() -> ExitCode {
             ClaimCommand::Log(args) => log::log(&call, &args),
             ClaimCommand::Where(place) => where_is::show(&call, &place),
             ClaimCommand::Status(status) => status::status(&call, &status),
+            ClaimCommand::Pause(args) => pausing::pause(&call, &args),
+            ClaimCommand::Resume => pausing::resume(&call),
             ClaimCommand::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
             ClaimCommand::Watch(watch) => watch::watch(&call, &watch),
             ClaimCommand::Free(free) => free::free(&call, &free),

@@ -8,9 +8,10 @@ use super::repair::Healing;
 use super::settings::ClaimSettings;
 use super::watch_breaker::WatchBreaker;
 use super::watch_start::WatchedRun;
-use super::{ClaimCall, Claims, shim, stage};
+use super::{ClaimCall, Claims, pausing, shim, stage};
 use crate::cli::claim_run::ClaimWatch;
 use crate::command::exec;
+use crate::command::records::PauseScope;
 use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::address::Address;
@@ -22,6 +23,7 @@ use crate::os::{random, signals};
 use crate::tracker::{Failure, Why};
 use crate::verdict::breaker::Allowed;
 use crate::verdict::liveness::State;
+use crate::verdict::pause::PauseState;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -54,6 +56,8 @@ struct Watcher<'a> {
     breaker: WatchBreaker,
     /// What a ticket that was given back looked like when it was seen first: a change ends its pause.
     looks: HashMap<Key, Option<String>>,
+    /// The pause that was said last.
+    paused: PauseState,
 }
 
 pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error> {
@@ -92,6 +96,7 @@ pub(super) fn watch(call: &ClaimCall, args: &ClaimWatch) -> Result<Status, Error
         started: Vec::new(),
         breaker,
         looks: HashMap::new(),
+        paused: PauseState::NotPaused,
     };
     watcher.until_stopped(&stop)
 }
@@ -219,6 +224,9 @@ impl Watcher<'_> {
 
     /// One run for every free slot.
     fn fill(&mut self) {
+        if self.is_paused() {
+            return;
+        }
         while self.running.len() < self.max {
             let tries = self.running.iter().any(|run| run.trial);
             let trial = match self.breaker.allows(tries) {
@@ -242,6 +250,19 @@ impl Watcher<'_> {
                 }
             }
         }
+    }
+
+    /// Does a person's word keep us from claiming? Said when it begins and when it is over; what runs goes on.
+    fn is_paused(&mut self) -> bool {
+        let paused = self.claims.store.pause_state(PauseScope::Tracker);
+        if paused != self.paused {
+            match pausing::not_paused(&self.claims, "nothing is claimed") {
+                Err(error) => self.event("paused", None, &error.to_string()),
+                Ok(()) => self.event("resumed", None, "tickets are claimed again"),
+            }
+            self.paused = paused;
+        }
+        self.paused != PauseState::NotPaused
     }
 
     /// Takes note of runs that have ended.

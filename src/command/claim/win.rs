@@ -3,7 +3,7 @@
 //! that the reconcile pass knows.
 
 use super::attempt::{ClaimAttempt, NotWon};
-use super::{Claims, attrs, repair};
+use super::{Claims, attrs, pausing, repair};
 use crate::cli::claim_run::ClaimWork;
 use crate::command::records::{
     AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, Judged, PulsePolicy, event_of,
@@ -57,6 +57,7 @@ pub(super) fn claim(claims: &Claims, wanted: &ClaimRequest<'_>) -> Result<Won, E
     if !claims.settings.labels.in_queue(&ticket) {
         return Err(not_queued(claims, wanted, &ticket));
     }
+    pausing::not_paused(claims, wish.key.as_str())?;
     let round = match claims.arbiter {
         // It checks and writes in one step: no round is needed.
         Arbiter::Guard => None,

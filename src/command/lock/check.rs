@@ -14,6 +14,7 @@ use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::report::escape;
 use crate::verdict::liveness::State;
+use crate::verdict::pause::PauseState;
 use crate::verdict::story::runs;
 use crate::verdict::watchfulness::{NameFacts, WatchLimits, troubles};
 use serde_json::json;
@@ -80,7 +81,7 @@ fn facts(store: &Records, name: &LockName, now: WallTime, waits: bool) -> NameFa
             .flatten()
             .map(|wait| wait.as_secs()),
         skips: skips(store, name, &all),
-        paused: false,
+        paused: matches!(all.pause, PauseState::Paused(_)),
         begun_ago_s: begun.and_then(ago),
         last_status: last.and_then(|run| run.status),
     }

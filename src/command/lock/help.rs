@@ -31,8 +31,8 @@ const RULES: &str = "
   Only 75 means skip. orion-precheck ends with 0 or 75 alone, and with 0 on every
   doubt of its own; --strict lets the other codes through. With --json an error
   has a kind that is finer than its code: held, held_by_you, held_by_ancestor,
-  exclusive_waits, queue_full, ran_already, too_soon, unknown_owner, guard_stuck,
-  not_owner, ...";
+  exclusive_waits, queue_full, ran_already, too_soon, paused, unknown_owner,
+  guard_stuck, not_owner, ...";
 
 pub(super) fn help(call: &LockCall, args: &LockHelp) -> Result<Status, Error> {
     let topic = args.topic.as_deref();

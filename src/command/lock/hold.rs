@@ -12,7 +12,7 @@ use crate::exit::{Exit, Status};
 use crate::model::entry::EntryMode;
 use crate::model::last_run::RepeatTerms;
 use crate::model::record::{VIA_HOLD, note};
-use crate::os::mask::SignalMask;
+use crate::os::mask::{Blocked, SignalMask};
 use crate::os::process::wait_any;
 use crate::os::signals::{ENDING, SignalQueue};
 use crate::verdict::ownership::Credential;
@@ -26,7 +26,7 @@ pub(super) fn hold(call: &LockCall, args: &LockHold) -> Result<Status, Error> {
     let note = note(args.note.as_deref()).map_err(Error::usage)?;
     let store = call.store()?;
     // A person's lock outlives the terminal it was taken in.
-    SignalMask::block([Signal::SIGHUP]).map_err(|error| Error::io("signals", &error))?;
+    let _hangup = Blocked::ignored(Signal::SIGHUP);
     let mut attrs = Map::new();
     attrs.insert("via".into(), json!(VIA_HOLD));
     let request = AcquireRequest {

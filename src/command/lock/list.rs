@@ -3,8 +3,8 @@
 use super::LockCall;
 use super::whose::places;
 use crate::cli::shared::Whose;
-use crate::command::records::{NameState, Records, Where};
-use crate::command::{tell, tell_state};
+use crate::command::records::{NameState, PauseScope, Records, Where};
+use crate::command::{tell, tell_pause, tell_state};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -12,6 +12,7 @@ use crate::model::name::LockName;
 use crate::os::clock;
 use crate::report::escape;
 use crate::verdict::liveness::State;
+use crate::verdict::pause::PauseState;
 use serde_json::{Value, json};
 
 pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
@@ -20,10 +21,16 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
     let mut rows: Vec<[String; 6]> = Vec::new();
     let mut objects: Vec<Value> = Vec::new();
     let mut looked_in: Vec<String> = Vec::new();
+    let (mut pauses, mut of_all): (Vec<String>, Vec<Value>) = (Vec::new(), Vec::new());
     for place in &places {
         let path = place.place()?.path.join("locks");
         looked_in.push(path.display().to_string());
         let Some(store) = call.place_store(place, false)? else { continue };
+        if let PauseState::Paused(current) = store.pause_state(PauseScope::All) {
+            let whose = if several { format!("{}: ", owner_of(place)) } else { String::new() };
+            pauses.push(format!("{whose}everything is {}", tell_pause::about(&current)));
+            of_all.push(json!({"directory": store.path(), "paused": tell_pause::object(&current)}));
+        }
         for name in store.names()? {
             let state = store.state_of(&name);
             let in_a_row = skips(&store, &name, &state);
@@ -33,19 +40,26 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
                 object["directory"] = json!(store.path());
                 objects.push(object);
             } else {
+                if let PauseState::Paused(current) = &state.pause
+                    && !current.of_all
+                {
+                    pauses.push(tell_pause::line(&name, current));
+                }
                 rows.push(row(&name, &state, in_a_row, several.then(|| owner_of(place))));
             }
         }
     }
     let written = if call.report.json {
-        call.report.object(&json!({"looked_in": looked_in, "locks": objects}))
-    } else if rows.is_empty() {
-        call.report.data(&format!(
-            "no locks in {}",
-            if looked_in.is_empty() { "any user's directory".into() } else { looked_in.join(", ") }
-        ))
+        call.report.object(&json!({"looked_in": looked_in, "paused": of_all, "locks": objects}))
     } else {
-        call.report.data(&tell::table(["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"], rows))
+        pauses.push(if rows.is_empty() {
+            let looked_in =
+                if looked_in.is_empty() { "any user's directory".into() } else { looked_in.join(", ") };
+            format!("no locks in {looked_in}")
+        } else {
+            tell::table(["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"], rows)
+        });
+        call.report.data(&pauses.join("\n"))
     };
     call.report.or_broken_pipe(written)?;
     Ok(Exit::Ok.into())
@@ -61,6 +75,11 @@ fn row(name: &LockName, all: &NameState, skips: u64, user: Option<String>) -> [S
         Exit::Stuck => "stuck".to_owned(),
         _ if all.is_plain() || all.there().next().is_none() => tell::word(judged.state()).to_owned(),
         _ => format!("held {}", tell_state::occupancy(all)),
+    };
+    let state = match (&all.pause, all.there().next()) {
+        (PauseState::Paused(_), None) => "paused".to_owned(),
+        (PauseState::Paused(_), Some(_)) => format!("{state}, paused"),
+        (PauseState::NotPaused | PauseState::Unclear(_), _) => state,
     };
     let record = judged.record();
     let held = !matches!(judged.state(), State::Free | State::Dead);

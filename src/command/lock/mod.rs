@@ -11,6 +11,7 @@ mod hold;
 mod list;
 mod log;
 mod metrics;
+mod pause;
 pub(super) mod refuse;
 mod release;
 mod replace;
@@ -60,6 +61,8 @@ pub fn main() -> ExitCode {
             LockCommand::Verify(Lazy(verify)) => verify::verify(&call, verify),
             LockCommand::Tick(Lazy(tick)) => tick::tick(&call, &tick),
             LockCommand::Hold(Lazy(hold)) => hold::hold(&call, &hold),
+            LockCommand::Pause(Lazy(args)) => pause::pause(&call, &args),
+            LockCommand::Resume(Lazy(args)) => pause::resume(&call, &args),
             LockCommand::Stop(Lazy(stop)) => stop::stop(&call, &stop),
             LockCommand::Break(Lazy(args)) => breaking::break_open(&call, &args),
             LockCommand::Shim(Lazy(shim)) => shim::become_command(

@@ -71,6 +71,9 @@ impl Refused {
     pub(in crate::command) fn error(&self, store: &Records, name: &LockName) -> Error {
         let judged = self.judged();
         let refusal = tell_state::refusal(store, name, &self.state, self.why, self.mode);
+        if self.is_by_pause() {
+            return refusal;
+        }
         let token = judged.token.unwrap_or(0);
         let owner =
             judged.record().map_or_else(String::new, |record| tell::first(store, record, tell::owner));
@@ -98,6 +101,11 @@ impl Refused {
         }
     }
 
+    /// Is it a person's word, readable or not, that keeps us out?
+    fn is_by_pause(&self) -> bool {
+        matches!(self.why, Admission::Paused | Admission::PauseUnclear)
+    }
+
     /// The member that stands for all.
     pub(in crate::command) fn judged(&self) -> &Judged {
         self.state.leading()
@@ -110,9 +118,9 @@ impl Refused {
         self.relation == Relation::You || exported.is_some_and(has)
     }
 
-    /// Is it proved that somebody is in the way?
+    /// Is it proved that somebody is in the way, or that a person said so?
     fn is_proved(&self) -> bool {
-        matches!(self.why, Admission::Held | Admission::ExclusiveWaits)
+        matches!(self.why, Admission::Held | Admission::ExclusiveWaits | Admission::Paused)
     }
 
     /// A plain refusal; not one of which nothing is known, and not by a holder that is stopped.
@@ -134,8 +142,10 @@ impl Refused {
             _ => false,
         };
         let mut there = self.state.there();
-        self.relation == Relation::Stranger
-            && (self.why == Admission::ExclusiveWaits || there.any(|member| may_end(&member.judged)))
+        // A person may end a pause whoever we are.
+        self.is_by_pause()
+            || self.relation == Relation::Stranger
+                && (self.why == Admission::ExclusiveWaits || there.any(|member| may_end(&member.judged)))
     }
 }
 
@@ -151,7 +161,9 @@ pub(super) fn turned_away(
     let judged = refused.judged();
     let error = refused.error(store, name);
     let exit = Exit::from(error.kind());
-    report.error(&error, refused.may_be_silenced(store));
+    let to_be_said =
+        refused.why == Admission::Paused && turned_away::is_pause_to_be_said(store, name, &refused.state);
+    report.error(&error, refused.may_be_silenced(store) && !to_be_said);
     refused.evidence().for_each(|line| report.detail(line));
     status_file.fact_or_say(
         report,
@@ -162,7 +174,9 @@ pub(super) fn turned_away(
             "token": judged.token,
         }),
     );
-    if refused.is_proved() {
+    if refused.why == Admission::Paused {
+        turned_away::count_paused(store, name, &refused.state, "refused", None);
+    } else if refused.is_proved() {
         turned_away::count(report, store, name, judged, "refused", None);
     }
     if exit == Exit::Skip { busy } else { exit.into() }

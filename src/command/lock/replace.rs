@@ -13,6 +13,7 @@ use crate::model::name::LockName;
 use crate::report::Report;
 use crate::verdict::admission::Admission;
 use crate::verdict::liveness::State;
+use crate::verdict::pause::PauseState;
 use std::time::Instant;
 
 /// Takes the lock, ending its holder first. Only the holder that was seen first is asked, and nobody is killed.
@@ -28,6 +29,16 @@ pub(super) fn replace(
         AcquireOutcome::NotTaken(why, state) => (why, state),
         AcquireOutcome::NotAgain(last) => return Ok(TakeResult::Skip(tell_again::refusal(name, &last))),
     };
+    if matches!(state.pause, PauseState::Paused(_)) {
+        // Nobody is asked to end for a run that may not begin.
+        let relation = Relation::Stranger;
+        return Ok(TakeResult::No(Box::new(Refused {
+            why: Admission::Paused,
+            relation,
+            mode: request.mode,
+            state,
+        })));
+    }
     let callers = callers()?;
     let mode = request.mode;
     let to = |state: &NameState| {

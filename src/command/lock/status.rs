@@ -4,7 +4,7 @@ use super::{LockCall, list, whose};
 use crate::cli::lock::LockStatus as Args;
 use crate::command::records::{Judged, LockMember, NameState, Records, Where};
 use crate::command::typed::name;
-use crate::command::{tell, tell_state};
+use crate::command::{tell, tell_pause, tell_state};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -13,6 +13,7 @@ use crate::model::record::{BROKEN_BY, Record};
 use crate::os::{host, proc};
 use crate::report::escape;
 use crate::verdict::liveness::{State, Through};
+use crate::verdict::pause::PauseState;
 use serde_json::{Value, json};
 
 pub(super) fn status(call: &LockCall, args: Args) -> Result<Status, Error> {
@@ -69,6 +70,17 @@ fn one(call: &LockCall, place: &Where, name: &LockName) -> Result<Status, Error>
 fn text(call: &LockCall, store: &Records, name: &LockName, state: &NameState) -> String {
     let there: Vec<&LockMember> = state.there().collect();
     let mut lines = Vec::new();
+    match &state.pause {
+        PauseState::NotPaused => {}
+        PauseState::Paused(current) => {
+            lines.push(format!(
+                "{}; to end the pause: {}",
+                tell_pause::line(name, current),
+                tell_pause::way_out(name, current)
+            ));
+        }
+        PauseState::Unclear(_) => lines.push(tell_pause::refusal(name, &state.pause).to_string()),
+    }
     if state.is_plain() || there.is_empty() {
         lines.extend(of_one(call, store, name, state.leading()));
     } else {

@@ -5,6 +5,7 @@ use super::whose::places;
 use crate::cli::lock_seeing::LockTimeline;
 use crate::command::logged::{live_tokens, moment};
 use crate::command::picture::{Glyphs, page, text};
+use crate::command::records::ALL_LOG;
 use crate::command::story::object;
 use crate::command::typed::name;
 use crate::env;
@@ -12,6 +13,7 @@ use crate::error::{Error, Kind, reason};
 use crate::exit::{Exit, Status};
 use crate::model::name::LockName;
 use crate::os::{clock, plain_file, terminal};
+use crate::verdict::pause::told_pauses;
 use crate::verdict::story::runs;
 use crate::verdict::timeline::{Lane, Window};
 use serde_json::{Value, json};
@@ -62,12 +64,16 @@ fn lanes(
     for place in places(call, &args.whose)? {
         looked_in.push(place.place()?.path.join("log").display().to_string());
         let Some(store) = call.place_store(&place, false)? else { continue };
+        let of_all = told_pauses(&store.read_log(ALL_LOG), clock::wall());
         for name in store.logged_names() {
             let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_str() == name);
             // Other logs of the directory (a tool's own) are not locks.
             let (true, Ok(lock)) = (is_wanted, LockName::parse(name.as_ref())) else { continue };
             let live = live_tokens(&store, &lock);
-            let lane = Lane { runs: runs(&store.read_log(&name)), name, live, paused: Vec::new() };
+            let events = store.read_log(&name);
+            let mut paused = told_pauses(&events, clock::wall());
+            paused.extend(&of_all);
+            let lane = Lane { runs: runs(&events), name, live, paused };
             let drawn = lane.within(window).next().is_some();
             if drawn || !wanted.is_empty() {
                 lanes.push(lane);

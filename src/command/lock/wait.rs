@@ -119,7 +119,7 @@ impl Caller {
     }
 }
 
-/// `wait`: until it is free, without taking it. Nothing is written, and nobody is counted.
+/// `wait`: until it is free, paused or not, without taking it. Nothing is written, and nobody is counted.
 pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let Some(store) = call.existing()? else {
@@ -151,7 +151,7 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
                 return Err(newer(&name, &store, *schema));
             }
         }
-        match store.may_enter(&name, &state, mode, false) {
+        match store.may_enter_beside(&name, &state, None, mode, false) {
             Admission::Enter { .. } => Ok(WaitAttempt::Done(state)),
             refused => Ok(WaitAttempt::Held(refused, state)),
         }

@@ -11,6 +11,7 @@ use crate::model::record::{self, Record};
 use crate::os::record_file;
 use crate::verdict::admission::Admission;
 use crate::verdict::liveness::State;
+use crate::verdict::pause::under_pause;
 use serde_json::Map;
 
 /// How often to start over when the guard or the record was taken away in the middle.
@@ -183,7 +184,9 @@ impl Records {
         {
             return Ok(Admission::Held);
         }
-        Ok(self.may_enter_beside(name, &state.facts(ours), request.mode, terms.in_turn))
+        let admission = self.may_enter_beside(name, state, ours, request.mode, terms.in_turn);
+        // What is ours already began before.
+        Ok(if ours.is_some() { admission } else { under_pause(admission, &state.pause) })
     }
 }
 

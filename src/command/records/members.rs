@@ -14,6 +14,7 @@ use crate::os::{guard, proc, record_file, waiting_line};
 use crate::verdict::admission::{Admission, MemberFacts, Presence, admission};
 use crate::verdict::liveness::{State, Through};
 use crate::verdict::ownership::Credential;
+use crate::verdict::pause::{PauseState, under_pause};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -49,6 +50,8 @@ pub(crate) struct LockMember {
 #[derive(Debug)]
 pub(crate) struct NameState {
     pub(crate) members: Vec<LockMember>,
+    /// What a person said of it.
+    pub(crate) pause: PauseState,
 }
 
 impl LockMember {
@@ -163,20 +166,22 @@ impl Records {
         mode: EntryMode,
         in_turn: bool,
     ) -> Admission {
-        self.may_enter_beside(name, &state.facts(None), mode, in_turn)
+        under_pause(self.may_enter_beside(name, state, None, mode, in_turn), &state.pause)
     }
 
-    pub(super) fn may_enter_beside(
+    /// As [`Records::may_enter`], whether it is paused or not. The record at `ours` is the caller's own.
+    pub(crate) fn may_enter_beside(
         &self,
         name: &LockName,
-        others: &[MemberFacts],
+        state: &NameState,
+        ours: Option<u32>,
         mode: EntryMode,
         in_turn: bool,
     ) -> Admission {
         let waits = mode != EntryMode::Exclusive
             && !in_turn
             && waiting_line::exclusive_waits(self.folder(), name.as_str());
-        admission(mode, others, waits)
+        admission(mode, &state.facts(ours), waits)
     }
 
     /// How many wait for the name.
@@ -222,7 +227,8 @@ impl Records {
                 members.push(LockMember { position: REMOVED, judged: removed, file: None });
             }
         }
-        NameState { members }
+        // Read last: a pause that was there before we looked is seen.
+        NameState { members, pause: self.pause_of(name) }
     }
 
     /// Every record of a name, and what the guard says where that matters. Under the guard, whose token is

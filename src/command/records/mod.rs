@@ -9,6 +9,7 @@ mod enter;
 mod hold;
 mod judging;
 mod members;
+mod pausing;
 mod request;
 mod set_aside;
 mod watch;
@@ -18,6 +19,7 @@ pub(crate) use change::{RecordChange, Released, not_owner};
 pub(crate) use hold::RunEnd;
 pub(crate) use judging::Judged;
 pub(crate) use members::{LockMember, NameState};
+pub(crate) use pausing::{ALL_LOG, PauseScope};
 pub(crate) use request::{
     AcquireOutcome, AcquireRequest, AcquireTerms, AcquiredLock, ON_BEHALF, PulsePolicy,
 };
@@ -158,11 +160,13 @@ impl Records {
         })
     }
 
-    /// Every name with a record, sorted.
+    /// Every name with a record or a pause, sorted.
     pub(crate) fn names(&self) -> Result<Vec<LockName>, Error> {
         let mut names = record_file::names(&self.folder)
             .map_err(|error| Error::io(&format!("directory {}", self.folder.path().display()), &error))?;
+        names.extend(self.paused_names()?);
         names.sort();
+        names.dedup();
         Ok(names)
     }
 

@@ -5,19 +5,21 @@
 //! look now and then all the same: a first one that is stopped delays them and blocks nobody.
 
 use super::members::NameState;
-use super::{Judged, Records};
+use super::{Judged, PauseScope, Records};
 use crate::error::{Error, Kind};
 use crate::model::entry::EntryMode;
 use crate::model::name::LockName;
 use crate::model::observation::Found;
+use crate::model::pause::PauseFound;
 use crate::model::record::Record;
 use crate::os::helper_thread::Wakeup;
 use crate::os::inotify::Inotify;
 use crate::os::process::{self, PidFd, Pin, wait_any};
 use crate::os::pulse::Watched;
 use crate::os::waiting_line::{CountedWaiter, Turn};
-use crate::os::{clock, record_file, waiting_line};
+use crate::os::{clock, pause_file, record_file, waiting_line};
 use crate::verdict::liveness::{Scope, State, Through, scope};
+use crate::verdict::pause::PauseState;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +31,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// About how often it is looked at where nothing is: behind the first, and for what no event tells
 /// (a mark set on the directory, a namespace that went away).
 const LOOK: Duration = Duration::from_secs(1);
+
+/// The end of a pause is not waited for in shorter steps.
+const SOON: Duration = Duration::from_millis(1);
 
 /// How many pulses are waited for at a time.
 const MOST_PULSES: usize = 8;
@@ -55,6 +60,9 @@ pub(crate) struct HolderWatch<'a> {
     inotify_tried: bool,
     /// The directory of the other members is watched too.
     members_watched: bool,
+    /// The file of the name's pause, and whether the directory is watched where the pause of everything is.
+    pause: String,
+    all_watched: bool,
     pulses: Vec<Watched>,
     /// Whom we wait for, where that is not this process.
     client: Option<PidFd>,
@@ -104,6 +112,8 @@ impl<'a> HolderWatch<'a> {
             inotify: None,
             inotify_tried: false,
             members_watched: false,
+            pause: pause_file::file_name(name.as_str()),
+            all_watched: false,
             pulses: Vec::new(),
             client,
             caller,
@@ -151,6 +161,16 @@ impl<'a> HolderWatch<'a> {
             self.inotify = Inotify::watch(self.store.folder()).ok();
         }
         self.watch_members();
+        self.watch_pause_of_all();
+    }
+
+    /// Only where everything is paused: then that file may go away.
+    fn watch_pause_of_all(&mut self) {
+        if let (Some(inotify), false) = (&self.inotify, self.all_watched)
+            && self.store.read_pause(PauseScope::All) != PauseFound::Nothing
+        {
+            self.all_watched = inotify.also(&self.store.state.dir).is_ok();
+        }
     }
 
     /// The other members have a directory of their own, which may come later than we do.
@@ -162,10 +182,11 @@ impl<'a> HolderWatch<'a> {
         }
     }
 
-    /// The record of this name, or a member's, which has a number for a name.
+    /// The record of this name, or a member's, which has a number for a name; or what a person says of it.
     fn is_ours(&self, file: &[u8]) -> bool {
         let numbered = || file.strip_suffix(b".json").is_some_and(|stem| stem.iter().all(u8::is_ascii_digit));
-        file == self.record.as_bytes() || (self.members_watched && numbered())
+        let pause = || file == self.pause.as_bytes() || file == pause_file::file_name("").as_bytes();
+        file == self.record.as_bytes() || (self.members_watched && numbered()) || pause()
     }
 
     /// Has the process ended for which we wait?
@@ -176,7 +197,13 @@ impl<'a> HolderWatch<'a> {
     /// Sleeps until another look is worth it, at most until `end`. `state` is what the last look gave.
     pub(crate) fn rest(&mut self, state: &NameState, end: Option<Instant>) {
         let (pins, pause) = if self.is_first() { self.watch(state) } else { (Vec::new(), jittered(LOOK)) };
-        let look = Instant::now() + pause;
+        // A pause ends by the clock, and nothing tells of that.
+        let over = match &state.pause {
+            PauseState::Paused(current) => current.pause.end(),
+            _ => None,
+        };
+        let over = over.map(|end| end.age(clock::wall()).unwrap_or_default());
+        let look = Instant::now() + over.map_or(pause, |over| over.clamp(SOON, pause.max(SOON)));
         let wake = end.map_or(look, |end| end.min(look));
         loop {
             let left = wake.saturating_duration_since(Instant::now());

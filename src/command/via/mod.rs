@@ -121,6 +121,9 @@ fn lock(arguments: Lock, report: &mut Report) -> Result<Status, Error> {
         LockCommand::Check(_) => Err(not_across("check").hint("orion-lock --via WHERE status NAME")),
         LockCommand::Metrics(_) => Err(not_across("metrics").hint("orion-lock --via WHERE --json list")),
         LockCommand::Timeline(_) => Err(not_across("timeline").hint("orion-lock --via WHERE log NAME")),
+        LockCommand::Pause(_) | LockCommand::Resume(_) => Err(not_across("a pause").hint(
+            "to keep it by hand: orion-lock --via WHERE hold NAME; without --via and ORION_VIA a pause is for this machine",
+        )),
         LockCommand::Acquire(_)
         | LockCommand::Release(_)
         | LockCommand::Where(_)

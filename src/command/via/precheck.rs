@@ -3,7 +3,7 @@
 
 use super::{SeenRows, environment, exit_of, host_records, say};
 use crate::cli::precheck::Precheck;
-use crate::command::precheck::PrecheckAnswer;
+use crate::command::precheck_name::PrecheckAnswer;
 use crate::command::{tell_again, turned_away, typed};
 use crate::error::Error;
 use crate::report::Report;
