@@ -4,8 +4,8 @@
 #![allow(dead_code, unused_imports, reason = "every test program uses another part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
-pub(crate) mod bounded;
 mod background;
+pub(crate) mod bounded;
 mod running;
 
 pub(crate) use background::Background;

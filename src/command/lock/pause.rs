@@ -55,7 +55,8 @@ fn going_on(call: &LockCall, store: &Records, name: Option<&LockName>) -> Result
     let held: Vec<LockName> =
         names.into_iter().filter(|name| store.state_of(name).there().next().is_some()).collect();
     if !held.is_empty() {
-        call.report.notice(&format!("what runs now goes on: {}", tell::some(&held, NAMED, LockName::to_string)));
+        call.report
+            .notice(&format!("what runs now goes on: {}", tell::some(&held, NAMED, LockName::to_string)));
     }
     Ok(())
 }
