@@ -23,9 +23,9 @@ function __orion_lock_at
             continue
         end
         switch "$sub:$word"
-            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:stop none:break none:log none:timeline none:check none:metrics none:where none:doctor none:init
+            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:pause none:resume none:stop none:break none:log none:timeline none:check none:metrics none:where none:doctor none:init
                 set sub $word
-            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:--once' 'acquire:--cooldown' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'check:--waiting-longer' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
+            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:--once' 'acquire:--cooldown' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'pause:--for' 'pause:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'check:--waiting-longer' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
                 set skip 1
             case '*:-*'
             case '*'
@@ -69,6 +69,8 @@ complete -c orion-lock -n '__orion_lock_at none 0' -a status -d 'Who holds it (0
 complete -c orion-lock -n '__orion_lock_at none 0' -a wait -d 'Wait until it is free, without taking it'
 complete -c orion-lock -n '__orion_lock_at none 0' -a list -d 'Every lock, one row each'
 complete -c orion-lock -n '__orion_lock_at none 0' -a hold -d 'Keep it by hand until Ctrl-C'
+complete -c orion-lock -n '__orion_lock_at none 0' -a pause -d 'Let no new run begin until resume, or for a time'
+complete -c orion-lock -n '__orion_lock_at none 0' -a resume -d 'End a pause'
 complete -c orion-lock -n '__orion_lock_at none 0' -a stop -d 'End the holder; free nothing'
 complete -c orion-lock -n '__orion_lock_at none 0' -a break -d 'Free it by hand when nobody can tell whether its owner lives'
 complete -c orion-lock -n '__orion_lock_at none 0' -a log -d 'What happened, and why a run was skipped'
@@ -152,6 +154,12 @@ complete -c orion-lock -n '__orion_lock_at hold' -l max-waiting -x -d 'With -w: 
 complete -c orion-lock -n '__orion_lock_at hold' -s E -l busy-code -x -d 'Exit with N instead of 75 for a skip'
 complete -c orion-lock -n '__orion_lock_at hold' -l note -x -d 'A word about why, shown by status'
 complete -c orion-lock -n '__orion_lock_at hold 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at pause' -l for -x -d 'End the pause by itself after that time'
+complete -c orion-lock -n '__orion_lock_at pause' -l note -x -d 'A word about why, shown to everybody who is refused'
+complete -c orion-lock -n '__orion_lock_at pause' -l all -d 'Everything that keeps its state in this directory: locks, fires and tickets'
+complete -c orion-lock -n '__orion_lock_at pause 0' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at resume' -l all -d 'End the pause of everything; names that were paused one by one stay paused'
+complete -c orion-lock -n '__orion_lock_at resume 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at stop' -l token -x -d 'The token of the holder that is meant'
 complete -c orion-lock -n '__orion_lock_at stop' -s w -l wait -x -d 'Wait that long for its end (30s, plus --kill-after)'
 complete -c orion-lock -n '__orion_lock_at stop' -l kill-after -x -d 'Kill what is still there that long after the TERM'

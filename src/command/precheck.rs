@@ -4,8 +4,8 @@
 use super::elsewhere::{become_helper, is_meant};
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
-use super::reap;
 use super::precheck_name::{PrecheckAnswer, check_one};
+use super::reap;
 use super::records::{Records, Where};
 use super::{tell_state, typed};
 use crate::cli::precheck::Precheck;
