@@ -57,7 +57,7 @@ pub(super) fn claim(claims: &Claims, wanted: &ClaimRequest<'_>) -> Result<Won, E
     if !claims.settings.labels.in_queue(&ticket) {
         return Err(not_queued(claims, wanted, &ticket));
     }
-    pausing::not_paused(claims, request.key.as_str())?;
+    pausing::not_paused(claims, wanted.key.as_str())?;
     let round = match claims.arbiter {
         // It checks and writes in one step: no round is needed.
         Arbiter::Guard => None,
