@@ -218,6 +218,18 @@ fn one_command_reaps_checks_and_starts_an_agent() {
     eventually("the mark", || {
         server.tmux(&["display-message", "-p", "-t", &id, "#{@orion_state}"]).starts_with("idle ")
     });
+    // Who waits for it to be closed is told why it is not.
+    let done = run(&mut fire(&server, &["--reap", "--automation", "nightly", "--", "true"])).expect(75);
+    let said = format!("reaping: tmux {} {id} nightly", server.socket.display());
+    let line = done.stderr.lines().find(|line| line.contains(&said)).unwrap_or_else(|| panic!("{done:?}"));
+    assert!(line.contains("kept, young: began ") && line.ends_with("ago, and --idle is 10m"), "{line}");
+    assert!(
+        done.stderr.contains("nightly is held") && !done.stderr.contains("no-run"),
+        "only of this automation: {}",
+        done.stderr
+    );
+    let args = ["--reap", "--reap-arg", "-q", "--automation", "nightly", "--", "true"];
+    run(&mut fire(&server, &args)).expect(75).silent();
     server.settle(&[]);
     let reap = ["--reap", "--reap-arg", "--idle", "--reap-arg", "2s", "--reap-arg", "--force"];
     let mut command = fire(&server, &reap);

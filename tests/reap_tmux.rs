@@ -6,7 +6,7 @@
 mod reap_support;
 mod support;
 
-use reap_support::{Outcome, Pane, Server, is_gone, now, start_ticks};
+use reap_support::{Outcome, Pane, Server, alive, is_gone, now, start_ticks};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -358,6 +358,49 @@ fn r9_what_carries_the_pulse_of_the_run_belongs_to_it() {
     eventually("its end", || job.ended());
     let outcome = server.reap::<&str>(&[]);
     assert_eq!(outcome.fate(&pane.id), "closed", "{}", outcome.0);
+}
+
+#[test]
+fn r9_what_has_only_the_environment_of_the_run_keeps_and_is_named_and_never_signalled() {
+    if !needs("tmux") || !needs("python3") {
+        return;
+    }
+    let server = Server::new();
+    let pid = server.tool.path("pid");
+    // As Claude Code and Codex start their tools: all descriptors closed, here in a session of its own too.
+    let leave = format!(
+        "import os, subprocess\n\
+         at = os.open('/dev/null', os.O_RDWR)\n\
+         job = subprocess.Popen(['sleep', '9999'], stdin=at, stdout=at, stderr=at, start_new_session=True)\n\
+         open('{0}.part', 'w').write(str(job.pid))\n\
+         os.rename('{0}.part', '{0}')\n",
+        pid.display()
+    );
+    let leave = python(&server, "leave.py", &leave).replace("exec ", "");
+    let pane = under_the_lock(&server, &format!("{leave}\nexec cat\n"));
+    let job = pid_in(&server);
+    // Somebody's own terminal whose environment was copied is not the run's.
+    let held = std::fs::read(format!("/proc/{}/environ", pane.pid)).unwrap();
+    let locks = held.split(|byte| *byte == 0).find(|word| word.starts_with(b"ORION_LOCKS=")).unwrap();
+    let copied = server.pane(&format!("{} exec cat", String::from_utf8_lossy(locks)));
+    server.settle(&[]);
+    let outcome = server.reap::<&str>(&[]);
+    assert_eq!(outcome.fate(&pane.id), "job", "{}", outcome.0);
+    assert!(outcome.evidence(&pane.id).contains(&format!("pid {} (sleep)", job.pid())), "{}", outcome.0);
+
+    // The agent itself says that no work is left.
+    server.set(&pane, "@orion_state", &format!("idle {} by=hook busy=1 idle=1 none=1", now()));
+    let outcome = server.reap(&["--settle", "300ms", "--end-survivors=300ms"]);
+    assert_eq!(outcome.fate(&pane.id), "closed", "{}", outcome.0);
+    let terminals = outcome.0["terminals"].as_array().unwrap();
+    let row = terminals.iter().find(|one| one["id"] == pane.id.as_str()).unwrap();
+    let named: Vec<_> = row["survivors"].as_array().unwrap().iter().map(|one| one["pid"].clone()).collect();
+    assert_eq!(named, [job.pid()], "{}", outcome.0);
+    assert_eq!(row["end_with"][0], format!("kill {}", job.pid()));
+    assert_eq!(outcome.summary("processes_after"), 1, "{}", outcome.0);
+    assert!(!job.ended(), "an environment can be copied: no signal");
+    drop(alive(copied.pid));
+    server.tool.lock(&["status", "-q", "nightly"]).expect(0);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod picture;
 pub(crate) mod precheck;
 mod precheck_name;
 pub(crate) mod reap;
+mod reap_first;
 pub(crate) mod records;
 pub(crate) mod shim;
 pub(crate) mod story;

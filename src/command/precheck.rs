@@ -5,7 +5,7 @@ use super::elsewhere::{become_helper, is_meant};
 use super::failopen::{self, FailOpenOutcome};
 use super::frame::{asks_for_json, bug, silence_panics};
 use super::precheck_name::{PrecheckAnswer, check_one};
-use super::reap;
+use super::reap_first::{self, Reaping};
 use super::records::{Records, Where};
 use super::{tell_state, typed};
 use crate::cli::precheck::Precheck;
@@ -104,13 +104,20 @@ fn guarded(arguments: Vec<OsString>, elsewhere: Option<Elsewhere>) -> Status {
         Err(error) => return problem(&report, Some(&args), &error, strict),
     };
     let (observe, dry_run, place) = (args.observe, args.dry_run, place(&args));
+    let there = place.clone();
     let (begin, reaps) = (Instant::now(), args.before.reap);
     let outcome = failopen::run(args.deadline, move || {
-        let mut answer = PrecheckAnswer::default();
-        if reaps {
-            reap_first(&report, &args, begin, &mut answer);
+        let judging = Duration::from_secs(1).min(args.deadline / 4);
+        let end = failopen::end(begin, args.deadline.saturating_sub(judging));
+        let reaping = if reaps { reap_first::run(&report, &args, end, &there) } else { Reaping::default() };
+        let kept = reaping.kept;
+        let answer =
+            PrecheckAnswer { skip: reaping.busy, problems: reaping.problems, reaped: reaping.summary };
+        let answer = judge(&report, &args, answer);
+        if answer.skip {
+            reap_first::say_kept(&report, &kept);
         }
-        judge(&report, &args, answer)
+        answer
     });
     if !matches!(outcome, FailOpenOutcome::Done(_)) {
         // What was called (by the reaper, for the user database) must not outlive us with the pipes of our caller.
@@ -145,40 +152,6 @@ fn guarded(arguments: Vec<OsString>, elsewhere: Option<Elsewhere>) -> Status {
 
 fn place(args: &Precheck) -> Where {
     Where { dir: args.dir.clone(), user: None }
-}
-
-/// Closes the terminals of finished runs and waits for their processes, so that an owner
-/// that is only closing is not seen as alive. Nothing that fails here speaks against the fire.
-fn reap_first(report: &Report, args: &Precheck, begin: Instant, answer: &mut PrecheckAnswer) {
-    let judging = Duration::from_secs(1).min(args.deadline / 4);
-    let end = failopen::end(begin, args.deadline.saturating_sub(judging));
-    let before = || reap::before_check(&args.before.what, end, args.dry_run, &place(args));
-    let reaped = match catch_unwind(AssertUnwindSafe(before)) {
-        Ok(Ok(reaped)) => reaped,
-        Ok(Err(error)) => return answer.problems.push(error),
-        Err(payload) => return answer.problems.push(bug(payload.as_ref())),
-    };
-    for warning in &reaped.warnings {
-        if args.before.busy_is_held {
-            // Here the answer of the runner decides, too; elsewhere it is only asked to close.
-            answer.problems.push(Error::new(Kind::Unreachable, format!("reaping: {warning}")));
-        } else {
-            report.warning(&format!("reaping: {warning}"));
-        }
-    }
-    if args.before.busy_is_held {
-        for line in &reaped.busy {
-            answer.skip = true;
-            let skip = if args.observe { "would skip: " } else { "" };
-            report.notice(&format!("{skip}a run is at work: {line}"));
-        }
-    }
-    if reaped.closed == 0 {
-        report.detail(&format!("reaping: {}", reaped.summary));
-    } else {
-        report.notice(&format!("reaping: {}", reaped.summary));
-    }
-    answer.reaped = Some(reaped.summary);
 }
 
 /// Judges every valid name first; what is wrong with the others is said after that

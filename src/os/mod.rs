@@ -11,6 +11,7 @@ pub(crate) mod flock;
 pub(crate) mod guard;
 #[cfg(feature = "postgres")]
 pub(crate) mod guarding;
+pub(crate) mod heirs;
 pub(crate) mod helper_thread;
 pub(crate) mod high_fd;
 pub(crate) mod host;

@@ -73,6 +73,14 @@ pub(crate) fn carriers(wanted: &HashSet<RunPulse>) -> HashMap<RunPulse, Vec<u32>
 }
 
 #[cfg(test)]
+impl RunPulse {
+    /// The pulse of a run of this lock, in no file.
+    pub(crate) fn of_lock(lock: &str, token: u64) -> Self {
+        Self { device: 0, inode: 0, token, lock: Some(lock.to_owned()) }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::os::dir::Dir;

@@ -17,7 +17,7 @@ pub(crate) struct Roots {
     pub(crate) leader: u32,
     /// Device number of the terminal, where known.
     pub(crate) tty: Option<i32>,
-    /// Processes that carry the pulse of the run.
+    /// Processes that carry the pulse of the run, or its environment.
     pub(crate) carriers: Vec<u32>,
 }
 
@@ -49,6 +49,11 @@ impl Table {
             children.entry(stat.ppid).or_default().push(at);
         }
         Ok(Self { stats, by_pid, children })
+    }
+
+    /// Every process.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &proc::ProcStat> {
+        self.stats.iter()
     }
 
     /// One process.

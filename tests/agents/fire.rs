@@ -1,7 +1,7 @@
 //! `orion-fire`: the caller's environment, a session of its own, and true words about servers that cannot be used.
 
 use crate::path;
-use crate::reap_support::{Server, is_gone, write_program};
+use crate::reap_support::{Server, is_gone, real, write_program};
 use crate::support::{Tool, eventually, needs, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -244,4 +244,85 @@ fn the_output_of_a_run_is_kept_where_only_its_owner_reads_it() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let both = ["--keep-log", "x", "--log", "y", "--", "true"];
     run(&mut fire(&server.tool, &server.socket, &both)).expect(64).one_line();
+}
+
+#[test]
+fn owner_only_ends_the_lock_with_the_agent_and_nothing_else_does() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let pid = server.tool.path("daemon");
+    let agent = format!(
+        "setsid -f sh -c 'echo $$ >{0}.part; mv {0}.part {0}; exec sleep 9999' </dev/null >/dev/null 2>&1\n\
+         until [ -e {0} ]; do sleep 0.05; done",
+        pid.display()
+    );
+    for (owner_only, held) in [(true, 0), (false, 75)] {
+        let mut args = vec!["--", "sh", "-c", &agent];
+        if owner_only {
+            args.insert(0, "--owner-only");
+        }
+        run(&mut fire(&server.tool, &server.socket, &args)).expect(0).silent();
+        eventually("its daemon", || pid.exists());
+        let daemon = crate::support::KillOnDrop::of(read(&pid).trim().parse().unwrap());
+        eventually("the end of the agent", || server.panes() == ["%0"]);
+        std::fs::remove_file(&pid).unwrap();
+        let status = || server.tool.lock(&["status", "-q", "nightly"]).code;
+        assert_eq!(status(), held, "owner-only: {owner_only}");
+        assert!(!daemon.ended(), "it is left alone");
+        daemon.kill();
+        eventually("a free lock", || status() == 0);
+    }
+}
+
+#[test]
+fn r14_what_the_environment_loses_and_what_a_profile_adds() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let bin = server.tool.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let (seen, modes) = (server.tool.path("seen"), server.tool.path("modes"));
+    // aider has no hooks: two variables do their work. One stands in the caller's environment already.
+    write_program(
+        &bin.join("aider"),
+        &format!("#!/bin/sh\nenv -0 >{0}.part; mv {0}.part {0}; exec cat\n", seen.display()),
+    );
+    write_program(
+        &bin.join("tmux"),
+        &format!(
+            "#!/bin/sh\ncase \" $* \" in *' new-session '*) stat -c %a $TMPDIR/*/env $TMPDIR/*/agent >{} ;; esac\n\
+             exec {} \"$@\"\n",
+            modes.display(),
+            real("tmux")
+        ),
+    );
+    let mut command = fire(&server.tool, &server.socket, &["-v", "--env-drop=MINE", "--", "aider"]);
+    command
+        .env("AIDER_NOTIFICATIONS_COMMAND", "mine")
+        .env("MINE", "1")
+        .env("KEPT", "")
+        .env("not-a-name", "1");
+    // Whoever starts a run from inside of an agent, of a lock or of a pane hands none of that down.
+    let marks = ["CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE"];
+    for name in marks.iter().chain(&["ORION_LOCK_NAME", "ORION_LOCK_TOKEN", "SHLVL"]) {
+        command.env(name, "77");
+    }
+    let done = run(&mut command).expect(0);
+    assert!(done.stderr.contains("MINE is left out of the agent's environment"), "{}", done.stderr);
+    eventually("its environment", || seen.exists());
+    let text = read(&seen);
+    let value = |name: &str| text.split('\0').find_map(|one| one.strip_prefix(name)?.strip_prefix('='));
+    assert_eq!(value("AIDER_NOTIFICATIONS"), Some("true"), "of the profile");
+    assert_eq!(value("AIDER_NOTIFICATIONS_COMMAND"), Some("mine"), "the caller's own goes first");
+    assert_eq!((value("KEPT"), value("MINE"), value("not-a-name")), (Some(""), None, None));
+    for name in marks {
+        assert_eq!(value(name), None, "{name}");
+    }
+    for name in ["ORION_LOCK_NAME", "ORION_LOCK_TOKEN", "SHLVL"] {
+        assert_ne!(value(name), Some("77"), "{name}");
+    }
+    assert_eq!(read(&modes), "600\n600\n", "what is handed over can be read by its owner only");
 }

@@ -96,8 +96,6 @@ class Agent:
     name = package = ""
     ask_arguments = []
     free_arguments = []
-    # Why a process that leaves the session of one of its tools cannot be seen.
-    blind = ""
     # How often Esc is pressed.
     escapes = 1
     # Does it outlive its terminal? Then its lock is free only with --end-survivors.
@@ -164,7 +162,6 @@ class Codex(Agent):
     name, package = "codex", "@openai/codex"
     free_arguments = ["--dangerously-bypass-hook-trust"]
     ask_arguments = ["--dangerously-bypass-hook-trust", "-a", "on-request", "-s", "read-only"]
-    blind = "Codex closes the descriptors of its tools"
     skip = {"bg": "its model has no command in the background", "reminder": "it has none"}
 
     def prepare(self, port):
@@ -603,6 +600,8 @@ def scene_daemon(play):
     if not daemons:
         raise Failed("no daemon")
     run.quiet()
+    env = run.stage.bare(run.agent.home)
+    held = lambda: call("orion-lock", "status", "-q", run.automation, env=env).returncode == 75
     if " none=1" in run.mark():
         row, answer = run.reap()
         if run.there():
@@ -610,17 +609,11 @@ def scene_daemon(play):
         if str(daemons[0]) not in json.dumps(answer):
             raise Failed(f"closed, but pid {daemons[0]} is not named: {json.dumps(answer)}")
         said = "its agent said that no work is left: closed, and the daemon is named"
-    elif run.agent.blind:
-        run.reap()
-        for pid in daemons:
-            os.kill(pid, signal.SIGTERM)
-        run.end()
-        return f"NOT SEEN, closed beside it: {run.agent.blind}"
+        said += ", which holds the lock" if held() else ", the lock is free beside it"
     else:
         said = run.keeps(6)
-    env = run.stage.bare(run.agent.home)
-    if call("orion-lock", "status", "-q", run.automation, env=env).returncode != 75:
-        raise Failed("the lock is free beside the daemon")
+        if not held():
+            raise Failed("the lock is free beside the daemon")
     for pid in daemons:
         os.kill(pid, signal.SIGTERM)
     if run.there():

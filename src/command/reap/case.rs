@@ -66,6 +66,8 @@ pub(crate) struct ReapRow {
     pub(crate) survivors: Vec<Survivor>,
     /// Locks whose pulse the run carried, with their tokens.
     pub(crate) pulses: Vec<RunPulse>,
+    /// Processes that carried one of them after the close.
+    pub(crate) carriers: Vec<u32>,
     /// Processes that were sent TERM because they outlived the close.
     pub(crate) ended: Vec<Survivor>,
     /// Jobs that no longer kept it, for people.
@@ -106,6 +108,7 @@ pub(super) struct ReapCase {
     pub(super) pins: Vec<Pinned>,
     pub(super) survivors: Vec<Survivor>,
     pub(super) pulses: Vec<RunPulse>,
+    pub(super) carriers: Vec<u32>,
     pub(super) ended: Vec<Survivor>,
     pub(super) quiet_jobs: Vec<String>,
 }
@@ -120,6 +123,7 @@ impl ReapCase {
             pins: Vec::new(),
             survivors: Vec::new(),
             pulses: Vec::new(),
+            carriers: Vec::new(),
             ended: Vec::new(),
             quiet_jobs: Vec::new(),
         }

@@ -4,7 +4,9 @@ use super::case::{Fate, ReapCase, ReapPass, ReapProgress, ReapSettings, Together
 use super::memory::Memory;
 use super::output_file::OutputDir;
 use super::watch::Watch;
+use crate::env::name;
 use crate::model::terminal::{Again, Processes};
+use crate::os::heirs;
 use crate::os::pins::{self, Survivor};
 use crate::os::run_pulse::{self, RunPulse};
 use crate::os::session::Table;
@@ -180,6 +182,7 @@ pub(super) fn after(closer: &Closer<'_>, groups: &mut [Together], settle: Durati
     if let Some(kill_after) = closer.settings.end_survivors {
         end_survivors(&mut closed, kill_after, closer.budget, pass);
     }
+    name_heirs(&mut closed);
     confirm(closer, &mut closed, pass);
 }
 
@@ -199,11 +202,29 @@ fn carriers(closed: &mut [&mut ReapCase]) {
     let found = run_pulse::carriers(&wanted);
     for case in closed {
         let pids = case.pulses.iter().filter_map(|pulse| found.get(pulse)).flatten();
-        for stat in pids.filter_map(|pid| proc::stat(*pid).ok()) {
+        case.carriers = pids.copied().collect();
+        for stat in case.carriers.iter().filter_map(|pid| proc::stat(*pid).ok()) {
             let known = case.survivors.iter().any(|survivor| survivor.pid == stat.pid);
             if !known && let Ok(pins) = pins::pin_all(&[&stat]) {
                 case.survivors.extend(pins.iter().map(|_| Survivor::of(&stat)));
                 case.pins.extend(pins);
+            }
+        }
+    }
+}
+
+/// Whoever has only the environment of a run that was closed is named with what survived, and left alone.
+fn name_heirs(closed: &mut [&mut ReapCase]) {
+    let wanted: HashSet<RunPulse> = closed.iter().flat_map(|case| case.pulses.iter().cloned()).collect();
+    let since = closed.iter().filter_map(|case| Some(case.terminal.leader.as_ref()?.start_ticks)).min();
+    // What cannot be seen cannot be named.
+    let Ok(table) = Table::read() else { return };
+    let found = heirs::of(&wanted, name::LOCKS, &table, since.unwrap_or_default());
+    for case in closed {
+        let pids = case.pulses.iter().filter_map(|pulse| found.get(pulse)).flatten();
+        for stat in pids.filter_map(|pid| table.get(*pid)) {
+            if !case.survivors.iter().any(|survivor| survivor.pid == stat.pid) {
+                case.survivors.push(Survivor::of(stat));
             }
         }
     }

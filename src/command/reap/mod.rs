@@ -18,9 +18,10 @@ use crate::cli::reap::{Reap, ReapOptions};
 use crate::cli::{self, ParseEnd};
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
+use crate::model::terminal::Belongs;
 use crate::os::call;
 use crate::report::{Report, escape};
-use case::{Fate, ReapPass, ReapProgress, ReapSettings};
+use case::{Fate, ReapPass, ReapProgress, ReapRow, ReapSettings};
 use journal::Journal;
 use memory::Memory;
 use setup::{Setup, setup};
@@ -149,6 +150,8 @@ pub(crate) struct ReapedFirst {
     pub(crate) closed: usize,
     /// Named automations that the runner proves busy, each with its terminal and the evidence.
     pub(crate) busy: Vec<String>,
+    /// Terminals of named automations that were kept, each with the reason.
+    pub(crate) kept: Vec<String>,
     /// For the one line a person reads.
     pub(crate) summary: String,
     /// What did not work; nothing here speaks against the fire.
@@ -174,9 +177,13 @@ pub(crate) fn before_check(
     let pass = pass::run(&mut runners, &settings, output.as_ref(), &memory, &ReapProgress::default());
     let summary = Summary::of(&pass.rows, dry_run);
     journal.write(&pass, &summary);
-    let busy = pass.rows.iter().filter(|row| row.proved_busy && row.fate != Fate::Closed);
+    let lines = |wanted: &dyn Fn(&ReapRow) -> bool| {
+        let rows = pass.rows.iter().filter(|row| wanted(row));
+        rows.flat_map(|row| show::lines(row, false).into_iter().take(1)).collect()
+    };
     Ok(ReapedFirst {
-        busy: busy.flat_map(|row| show::lines(row, false).into_iter().take(1)).collect(),
+        busy: lines(&|row| row.proved_busy && row.fate != Fate::Closed),
+        kept: lines(&|row| matches!((&row.terminal.belongs, &row.fate), (Belongs::Named(_), Fate::Kept(_)))),
         summary: summary.line(),
         closed: pass.rows.iter().filter(|row| row.fate == Fate::Closed).count(),
         warnings: pass.warnings.iter().map(|text| escape(text.as_bytes(), 400)).collect(),

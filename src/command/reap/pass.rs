@@ -176,6 +176,7 @@ fn finish(
             processes: case.pins.into_iter().map(|pin| pin.identity).collect(),
             survivors: case.survivors,
             pulses: case.pulses,
+            carriers: case.carriers,
             ended: case.ended,
             quiet_jobs: case.quiet_jobs,
             terminal: case.terminal,

@@ -139,18 +139,21 @@ pub(crate) fn lines(row: &ReapRow, evidence: bool) -> Vec<String> {
         };
         format!("  survived the close: pid {} ({comm}), state {}{asked}", survivor.pid, survivor.state)
     }));
-    if !row.survivors.is_empty() {
-        lines.extend(ends_with(row).map(|command| format!("  to end what survived: {command}")));
-    }
+    lines.extend(end_with(row).iter().map(|command| format!("  to end what survived: {command}")));
     lines
 }
 
-/// The commands that end what still carries the pulse of the run.
-fn ends_with(row: &ReapRow) -> impl Iterator<Item = String> {
-    row.pulses
-        .iter()
-        .filter_map(|pulse| Some((pulse.token, pulse.lock.as_deref()?)))
-        .map(|(token, name)| format!("orion-lock stop --token {token} {}", safe(name)))
+/// The commands that end what survived: by the lock where it carries the pulse of the run, else by its number.
+fn end_with(row: &ReapRow) -> Vec<String> {
+    let of_lock =
+        |pid: u32| row.carriers.contains(&pid) && row.pulses.iter().any(|pulse| pulse.lock.is_some());
+    let (carriers, others): (Vec<u32>, Vec<u32>) =
+        row.survivors.iter().map(|survivor| survivor.pid).partition(|pid| of_lock(*pid));
+    let locks = row.pulses.iter().filter(|_| !carriers.is_empty()).filter_map(|pulse| {
+        Some(format!("orion-lock stop --token {} {}", pulse.token, safe(pulse.lock.as_deref()?)))
+    });
+    let kill = others.iter().fold("kill".to_owned(), |line, pid| format!("{line} {pid}"));
+    locks.chain((!others.is_empty()).then_some(kill)).collect()
 }
 
 /// The whole pass as one object.
@@ -200,7 +203,7 @@ fn terminal(row: &ReapRow) -> Value {
         "memory_bytes": row.memory,
         "survivors": survivors,
         "ended": row.ended.iter().map(|one| one.pid).filter(|pid| !stays(*pid)).collect::<Vec<_>>(),
-        "end_with": if row.survivors.is_empty() { Vec::new() } else { ends_with(row).collect::<Vec<_>>() },
+        "end_with": end_with(row),
         "quiet_jobs": row.quiet_jobs.iter().map(|text| safe(text)).collect::<Vec<_>>(),
         "session": row.terminal.session.as_deref().map(safe),
     })

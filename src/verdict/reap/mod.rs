@@ -219,7 +219,8 @@ fn old_enough(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     };
     let age = started.age(policy.now).unwrap_or_default();
     if age < policy.idle {
-        return keep(KeepReason::Young, format!("began {} ago", duration::show(age)));
+        let (age, idle) = (duration::show(age), duration::show(policy.idle));
+        return keep(KeepReason::Young, format!("began {age} ago, and --idle is {idle}"));
     }
     Ok(())
 }
@@ -236,7 +237,12 @@ fn silent(terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
     if age < policy.idle {
         return keep(
             KeepReason::NotSilent,
-            format!("silent for {} ({})", duration::show(age), terminal.output.source),
+            format!(
+                "silent for {}, and --idle is {} ({})",
+                duration::show(age),
+                duration::show(policy.idle),
+                terminal.output.source
+            ),
         );
     }
     Ok(())
