@@ -26,9 +26,9 @@ function __orion_claim_at
             continue
         end
         switch "$sub:$word"
-            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:log none:where none:status none:reconcile none:watch none:free
+            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:log none:where none:status none:pause none:resume none:reconcile none:watch none:free
                 set sub $word
-            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--keep-output' 'run:--kill-after' 'run:--every' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'where:--pulse' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--keep-output' 'watch:--kill-after' 'watch:--quick' 'watch:--trip' 'watch:--retry-after' 'free:--host'
+            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--keep-output' 'run:--kill-after' 'run:--every' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'where:--pulse' 'pause:--for' 'pause:--note' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--keep-output' 'watch:--kill-after' 'watch:--quick' 'watch:--trip' 'watch:--retry-after' 'free:--host'
                 set skip 1
             case '*:-*'
             case '*'
@@ -67,6 +67,8 @@ complete -c orion-claim -n '__orion_claim_at none 0' -a list -d 'Tickets in the 
 complete -c orion-claim -n '__orion_claim_at none 0' -a log -d 'What happened to the claims of this machine, or to one tickets'
 complete -c orion-claim -n '__orion_claim_at none 0' -a where -d 'The directory of this machines claims'
 complete -c orion-claim -n '__orion_claim_at none 0' -a status -d 'Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)'
+complete -c orion-claim -n '__orion_claim_at none 0' -a pause -d 'Let no ticket be taken until resume, or for a time'
+complete -c orion-claim -n '__orion_claim_at none 0' -a resume -d 'End the pause of this tracker'
 complete -c orion-claim -n '__orion_claim_at none 0' -a reconcile -d 'One pass over everything in flight: heal what a dead run left'
 complete -c orion-claim -n '__orion_claim_at none 0' -a watch -d 'Until stopped: reconcile, claim, start the command'
 complete -c orion-claim -n '__orion_claim_at none 0' -a free -d 'For a person who knows that nobody works on it any more'
@@ -121,6 +123,8 @@ complete -c orion-claim -n '__orion_claim_at log' -l since -x -d 'Only from then
 complete -c orion-claim -n '__orion_claim_at log' -l until -x -d 'Only until then'
 complete -c orion-claim -n '__orion_claim_at log' -l event -x -d 'Only this kind of event: acquired, released, refused, … (repeat it)'
 complete -c orion-claim -n '__orion_claim_at where' -l pulse -x -d 'Make KEYs pulse file and print its path, for --pulse-stdin'
+complete -c orion-claim -n '__orion_claim_at pause' -l for -x -d 'End the pause by itself after that time'
+complete -c orion-claim -n '__orion_claim_at pause' -l note -x -d 'A word about why, shown to everybody who is refused'
 complete -c orion-claim -n '__orion_claim_at reconcile' -l dry-run -d 'Only say what would be done'
 complete -c orion-claim -n '__orion_claim_at watch' -l every -x -d 'Time between two passes (default 60s)'
 complete -c orion-claim -n '__orion_claim_at watch' -l max -x -d 'Tickets at a time (default 1)'
