@@ -36,6 +36,7 @@ fn a_gate_is_ours_when_exactly_one_took_the_label_off_in_this_round() {
         ("+q -q +q", Some(1), Takeoff::Requeued),
         ("+q -q +q -q", Some(1), Takeoff::Requeued),
         ("", Some(1), Takeoff::NotYet),
+        ("+q -q", Some(9), Takeoff::NotYet),
         ("+q -q", None, Takeoff::NotYet),
         ("-q +q -q", None, Takeoff::NotYet),
         ("", None, Takeoff::NotYet),
@@ -84,6 +85,8 @@ fn a_gate_is_undone_only_while_nothing_happened_since() {
         ("+q -q +q -q", 2, false),
         ("+q -q +q", 2, false),
         ("+q", 2, false),
+        ("+q -q +q", 3, false),
+        ("+q +w -q", 3, true),
     ] {
         assert_eq!(may_undo(&events(text), &["q", "w", "c", "r", "f"], &id(ours)), expected, "{text:?}");
     }
@@ -101,6 +104,15 @@ fn a_left_over_intent_is_dropped_only_on_proof() {
     assert!(!unused("", &[], Some(1)), "no event is not proof");
     assert!(unused("+q -q", &[], None), "taken off long before, by the clock");
     assert!(!unused("+q +x -q", &[], None), "taken off after");
+    let by_clock =
+        |at: u64| intent_unused(&ticket(&[]), &events("+q -q"), "q", None, WallTime(2_000_000_000 + at));
+    assert!(!by_clock(600_000) && by_clock(600_001), "two clocks may differ by ten minutes");
+    let mut one_write = events("+q -q");
+    one_write[1].id = id(1);
+    assert!(
+        !intent_unused(&ticket(&[]), &one_write, "q", Some(&id(1)), at),
+        "one write, one id, and it was taken"
+    );
 }
 
 fn comments(bodies: &[&str]) -> Vec<Comment> {
@@ -132,6 +144,13 @@ fn the_lowest_standing_marker_of_the_round_wins() {
     assert_eq!(order(&comments(&forged), Some(&seven), "n2"), lost, "only its author makes it void");
     assert!(is_contested(&comments(&all), Some(&seven)) && !is_contested(&comments(&all), Some(&id(8))));
     assert_eq!(own_markers(&comments(&all), "n2"), [30]);
+    let stand = |list: &[Comment]| standing(list, Some(&seven));
+    let both = [(20, "n1".to_owned()), (30, "n2".to_owned())];
+    assert_eq!(stand(&comments(&all)), both);
+    let mut backwards = comments(&all);
+    backwards.reverse();
+    assert_eq!(stand(&backwards), both, "in whatever order a server lists them");
+    assert_eq!(order(&backwards, Some(&seven), "n1"), Order::Won);
 }
 
 #[test]
@@ -151,7 +170,22 @@ fn the_strongest_arbiter_is_chosen_and_none_is_refused_across_machines() {
     assert!(choose(Some(Arbiter::CommentOrder), nothing, true).is_err());
     assert!(choose(Some(Arbiter::Guard), gate, true).is_err());
     assert!(choose(None, Capabilities { event_ids: false, ..full }, false).is_err());
+    assert_eq!(choose(None, Capabilities { event_ids: false, ..full }, true), Ok(Arbiter::Guard));
+    assert_eq!(choose(None, Capabilities { remote: false, ..nothing }, false), Ok(Arbiter::None));
     for arbiter in Arbiter::ALL {
         assert_eq!(Arbiter::parse(arbiter.as_str()), Some(arbiter));
     }
+}
+
+#[test]
+fn a_round_begins_where_the_queue_label_came_on_last_and_a_wish_is_one_after_the_claim() {
+    assert_eq!(round(&events("+q -q +q +w"), "q"), Some(id(3)));
+    assert_eq!(round(&events("+w"), "q"), None);
+    let since = |text: &str, event: Option<usize>| queued_since(&events(text), "q", event.map(id).as_ref());
+    assert!(since("+q -q +w +q", Some(3)));
+    assert!(!since("+q -q +w", Some(3)));
+    assert!(!since("+q +w +x", Some(2)), "another label is no wish");
+    assert!(!since("+q", Some(1)), "that event itself is not after it");
+    assert!(since("+q +w", None), "without the event anything counts");
+    assert!(since("+q +w", Some(9)));
 }

@@ -254,6 +254,49 @@ mod tests {
     }
 
     #[test]
+    fn what_is_at_a_bound_counts_as_it_is_said() {
+        let open = || after(RULES, &[("1", 1, 0), ("2", 1, 0), ("3", 1, 0)]).0;
+        let mut breaker = open();
+        let first = breaker.row[0].at_ms / 1000;
+        let long = first + 100;
+        let turn = breaker.ended(RULES, at("4", 1, long), Duration::from_secs(100), 0.0);
+        assert_eq!(turn, BreakerTurn::Closed, "it began as the first one ended");
+        let mut breaker = open();
+        let off = BreakerRules { quick: Duration::ZERO, ..RULES };
+        assert_eq!(breaker.ended(off, at("4", 1, 2000), Duration::ZERO, 0.0), BreakerTurn::Nothing);
+        assert_eq!(breaker, open(), "turned off: nothing is counted and nothing closes");
+        let mut breaker = open();
+        assert_eq!(breaker.ended(RULES, at("4", 0, 2000), Duration::ZERO, 0.0), BreakerTurn::Nothing);
+        assert_eq!(breaker.retry_at, 1060, "a quick 0 is no answer");
+        let asked = BreakerRules { quick_success: true, ..RULES };
+        assert_eq!(breaker.ended(asked, at("5", 0, 2000), Duration::ZERO, 0.0), BreakerTurn::StillOpen);
+        assert_eq!(breaker.retry_at, 2120);
+    }
+
+    #[test]
+    fn fifty_endings_are_remembered_the_last_ones() {
+        let mut breaker = Breaker::default();
+        for number in 1..=REMEMBERED as u64 {
+            // One ticket: that opens nothing.
+            breaker.ended(RULES, at("1", 1, number), Duration::ZERO, 0.0);
+        }
+        assert_eq!((breaker.row.len(), breaker.row[0].at_ms), (50, 1000));
+        breaker.ended(RULES, at("1", 1, 51), Duration::ZERO, 0.0);
+        assert_eq!((breaker.row.len(), breaker.row[0].at_ms, breaker.row[49].at_ms), (50, 2000, 51_000));
+    }
+
+    #[test]
+    fn a_trial_that_is_too_far_away_was_meant_by_another_clock() {
+        let until = |left: u64| {
+            let now = 1_000_000_000_u64;
+            Breaker { open_since: Some(1), retry_at: now + left, ..Breaker::default() }.allows(false, now)
+        };
+        assert_eq!(until(3600), Allowed::NotBefore(1_000_003_600), "twice the longest pause");
+        assert_eq!(until(3601), Allowed::Trial);
+        assert_eq!(until(0), Allowed::Trial);
+    }
+
+    #[test]
     fn the_pause_of_a_ticket_doubles_to_an_hour() {
         let every = Duration::from_secs(60);
         let minutes = |times| back_off(times, every).as_secs() / 60;

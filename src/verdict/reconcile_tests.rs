@@ -212,6 +212,43 @@ fn a_left_over_intent_is_never_rolled_back() {
     }
 }
 
+#[test]
+fn the_reason_says_what_is_so() {
+    let reason = |letters: &str, record: RecordFacts| judged(letters, record).reason;
+    let elsewhere = || RecordFacts::OtherHost { host: "pi".into() };
+    for record in [RecordFacts::None, elsewhere()] {
+        for letters in ["", "q", "c", "h"] {
+            let judgement = judged(letters, record.clone());
+            assert_eq!((judgement.action, judgement.report), (Keep, QUIET), "{letters}");
+            assert_eq!(judgement.reason, "not claimed here");
+        }
+        for host in [NamedHost::None, NamedHost::Ours, NamedHost::Other] {
+            for letters in ["w", "", "cw"] {
+                let ticket = TicketFacts { host, ..ticket(letters) };
+                let judgement = judge(&Facts { key: "K-1", ticket, record: record.clone() });
+                let expected = match (letters, host) {
+                    ("w", NamedHost::Other) => (Keep, QUIET, "another machine has it"),
+                    ("w", _) if record == RecordFacts::None => (Keep, SAID, "no record of it here"),
+                    ("w", _) => (Keep, SAID, "its record is of machine pi"),
+                    ("cw", _) => (Unlock, QUIET, "closed by hand, and still carried the lock"),
+                    _ => (Keep, QUIET, "not claimed here"),
+                };
+                let begins = judgement.reason.starts_with(expected.2);
+                assert!(begins, "{letters} {host:?}: {judgement:?}");
+                assert_eq!((judgement.action, judgement.report), (expected.0, expected.1));
+            }
+        }
+    }
+    let live = |finished| RecordFacts::Here(RecordedClaim { finished, ..held(LIVE) });
+    assert_eq!(reason("w", live(None)), "its run goes on");
+    assert_eq!(reason("w", live(Some(boundary(0)))), "its run goes on");
+    let others_work = Some(Finished { others_work: true, ..boundary(0) });
+    assert_eq!(reason("w", live(others_work)), "it is handed over when what still works on it has ended");
+    assert!(reason("c", live(None)).starts_with("closed by hand, and the lock taken off"));
+    assert_eq!(action("ch", held(LIVE)), (Keep, SAID), "closed counts before where it was handed");
+    assert_eq!(reason("h", live(None)), "handed over while its run goes on");
+}
+
 /// Every combination: no write without a proof, and nothing that is done twice.
 #[test]
 fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
