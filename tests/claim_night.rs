@@ -152,3 +152,66 @@ fn a_ticket_that_died_lets_the_others_go_first_and_a_persons_edit_ends_a_pause()
     eventually("2 is worked", || board.labels("2") == ["orion-ready"]);
     assert_eq!(watch.stop(), Some(0));
 }
+
+/// A kill between any two steps of giving a ticket back leaves one of these states.
+#[test]
+fn what_a_killed_watch_owes_is_put_back_by_the_next_one_and_nothing_twice() {
+    let board = Board::with(&keys(4));
+    for key in ["1", "2", "3"] {
+        board.claim(&["run", key, "sh", "-c", "exit 1"]).expect(1);
+    }
+    let end = |key: &str| {
+        let token = &board.record(key)["token"];
+        serde_json::json!({"key": key, "token": token, "status": 1, "failed": true, "at_ms": 1_000_000})
+    };
+    let state = board.records().join(".breaker.json");
+    let write = |value: serde_json::Value| std::fs::write(&state, value.to_string()).expect("state");
+    let log = board.tool.path("log");
+    let watch = || {
+        let args = ["watch", "--every", "50ms", "--retry-after", "1h", "true"];
+        Watch::start(&mut board.command(&args), &log)
+    };
+    let later =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("now").as_secs() + 1000;
+    // Open, nothing given back yet; 3 was given back, and the state does not know it.
+    let all = serde_json::json!([end("1"), end("2"), end("3")]);
+    write(serde_json::json!({"row": all, "open_since": 1, "retry_at": later, "pause_s": 1000}));
+    let (before, token) = (all[2].clone(), board.record("3")["token"].clone());
+    board.put("3", &["orion-queue"]);
+    let running = watch();
+    eventually("put back", || ["1", "2"].iter().all(|key| board.labels(key) == ["orion-queue"]));
+    eventually("kept", || !std::fs::read_to_string(&state).unwrap_or_default().contains("\"failed\":true"));
+    assert_eq!(running.stop(), Some(0));
+    assert_eq!((&before["token"], board.labels("3")), (&token, vec!["orion-queue".to_owned()]));
+    assert_eq!(board.labels("4"), ["orion-queue"], "nothing is claimed while it is open");
+    let snapshot = board.snapshot();
+    let said = |times: usize| {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.matches("the breaker of watch is open").count() == times
+    };
+    let running = watch();
+    eventually("it says so when it begins", || said(2));
+    assert_eq!(running.stop(), Some(0));
+    assert_eq!(board.snapshot(), snapshot, "a second watch writes nothing");
+    // Closed, and one is still owed; another one was claimed by somebody since.
+    std::fs::remove_file(&state).expect("state");
+    for key in ["1", "2", "3", "4"] {
+        board.put(key, &[]);
+    }
+    board.put("1", &["orion-queue"]);
+    board.claim(&["run", "1", "sh", "-c", "exit 1"]).expect(1);
+    let old = end("1");
+    board.put("2", &["orion-queue"]);
+    board.claim(&["run", "2", "sh", "-c", "exit 1"]).expect(1);
+    write(serde_json::json!({"owed": [end("2"), {"key": "1", "token": 7, "status": 1, "failed": true}]}));
+    let running = watch();
+    eventually("worked", || board.labels("2") == ["orion-ready"]);
+    assert_eq!(running.stop(), Some(0));
+    assert_eq!((board.labels("1"), &old["key"]), (vec!["orion-failed".to_owned()], &serde_json::json!("1")));
+    // What nobody can read counts as nothing.
+    std::fs::write(&state, "{\"row\": [{\"key\"").expect("torn");
+    board.put("4", &["orion-queue"]);
+    let running = watch();
+    eventually("worked", || board.labels("4") == ["orion-ready"]);
+    assert_eq!(running.stop(), Some(0));
+}

@@ -112,7 +112,7 @@ impl Night {
     }
 
     fn watch(&self, machine: usize) -> Watch {
-        let args = "watch --every 200ms --max 3 --quick 800ms --retry-after 1s";
+        let args = "watch --every 200ms --max 3 --quick 900ms --retry-after 1s";
         let mut args: Vec<&str> = args.split(' ').collect();
         args.extend(["bash", "-c", AGENT]);
         Watch::start(self.command(machine, &args), &self.logs[machine])
@@ -194,7 +194,9 @@ impl Night {
             let number: usize = key.rsplit('-').next().and_then(|text| text.parse().ok()).expect("number");
             // Only what says 3 by itself failed; nothing failed or was called ready because of the quota.
             let expected = if number % 7 == 4 { "orion-failed" } else { "orion-ready" };
-            assert_eq!(self.desk.labels(key), [expected], "{key}: {claims:?}");
+            let status = |machine| support::run(&mut self.command(machine, &["status", key])).stdout;
+            let shown = || format!("{claims:?}\n{}\n{}", status(0), status(1));
+            assert_eq!(self.desk.labels(key), [expected], "{key}: {}", shown());
         }
     }
 
@@ -227,6 +229,8 @@ impl Night {
         }
         assert!(claims.values().all(|end| !end.is_empty()), "{key}: one without an end: {claims:?}");
         let won = claims.values().filter(|end| *end != "lost").count();
+        // One that was cut short by the tracker may have got so far, or not.
+        let perhaps = claims.values().filter(|end| *end == "aside").count();
         let on = match &self.desk {
             Desk::Files(board) => {
                 let history = board.tool.path("tickets").join(format!("{key}.history.jsonl"));
@@ -236,7 +240,7 @@ impl Night {
             Desk::Server(remote) => remote.server.world().times_on(key, "orion-working"),
             Desk::Program(_) => won,
         };
-        assert_eq!(on, won, "{key}: the ticket was begun {on} times, the log says {claims:?}");
+        assert!((won - perhaps..=won).contains(&on), "{key}: begun {on} times, the log says {claims:?}");
         claims
     }
 }

@@ -60,6 +60,9 @@ pub(crate) struct Breaker {
     /// Quick successes in a row that were named already.
     #[serde(default)]
     pub(crate) named: bool,
+    /// Tickets that failed because of us and are still to be put back, although the trouble is over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) owed: Vec<QuickEnd>,
 }
 
 /// What an ending changed.
@@ -106,7 +109,11 @@ impl Breaker {
                 return BreakerTurn::Nothing;
             }
             let was_open = self.open_since.is_some();
-            *self = Self::default();
+            let mut before = std::mem::take(self);
+            self.owed.append(&mut before.owed);
+            if was_open {
+                self.owed.extend(before.row.into_iter().filter(|end| end.failed));
+            }
             return if was_open { BreakerTurn::Closed } else { BreakerTurn::Nothing };
         }
         let success = end.status == 0;
@@ -249,6 +256,7 @@ mod tests {
         );
         let from_before = breaker.ended(RULES, at("9", 0, 3000), Duration::from_secs(2500), 0.0);
         assert_eq!(from_before, BreakerTurn::Nothing, "it began before the trouble did");
+        breaker.row.iter_mut().for_each(|end| end.failed = false);
         assert_eq!(breaker.ended(RULES, at("4", 0, 3000), RULES.quick, 0.0), BreakerTurn::Closed);
         assert_eq!((breaker.allows(false, 3000), breaker), (Allowed::Everything, Breaker::default()));
     }
@@ -271,6 +279,22 @@ mod tests {
         let asked = BreakerRules { quick_success: true, ..RULES };
         assert_eq!(breaker.ended(asked, at("5", 0, 2000), Duration::ZERO, 0.0), BreakerTurn::StillOpen);
         assert_eq!(breaker.retry_at, 2120);
+    }
+
+    #[test]
+    fn what_could_not_be_put_back_is_owed_when_the_trouble_is_over() {
+        let (mut breaker, _) = after(RULES, &[("1", 1, 0), ("2", 1, 0), ("3", 1, 0)]);
+        breaker.row[0].failed = false;
+        let long = |breaker: &mut Breaker| breaker.ended(RULES, at("4", 0, 3000), RULES.quick, 0.0);
+        assert_eq!(long(&mut breaker), BreakerTurn::Closed);
+        let owed = |breaker: &Breaker| breaker.owed.iter().map(|end| end.key.clone()).collect::<Vec<_>>();
+        assert_eq!((owed(&breaker), breaker.row.len()), (vec!["2".to_owned(), "3".to_owned()], 0));
+        assert_eq!(breaker.allows(false, 3000), Allowed::Everything);
+        // A row that opened nothing failed by itself.
+        breaker.ended(RULES, at("7", 1, 3001), Duration::ZERO, 0.0);
+        assert_eq!(long(&mut breaker), BreakerTurn::Nothing);
+        breaker.row.clear();
+        assert_eq!(owed(&breaker), ["2", "3"]);
     }
 
     #[test]

@@ -61,13 +61,17 @@ impl WatchBreaker {
 
     /// Puts back what failed because of us and is not back yet: its watch was killed, or the tracker was away.
     pub(super) fn mend(&mut self, claims: &Claims) {
-        if !self.is_open() || self.state.row.iter().all(|end| !end.failed) {
-            return;
-        }
-        for end in self.state.row.iter_mut().filter(|end| end.failed) {
+        let is_open = self.is_open();
+        let failed = self.state.row.iter_mut().filter(|end| is_open && end.failed);
+        let mut any = !self.state.owed.is_empty();
+        for end in failed {
+            any = true;
             end.failed = !give_back(claims, end);
         }
-        keep(claims, &self.state);
+        self.state.owed.retain(|end| !give_back(claims, end));
+        if any {
+            keep(claims, &self.state);
+        }
     }
 
     /// Is nothing claimed but one ticket to try?
@@ -122,10 +126,8 @@ impl WatchBreaker {
                 report.warning(&format!("{}{}", line(&self.state).unwrap_or_default(), self.successes()));
             }
             BreakerTurn::Closed => {
-                for end in row.iter().filter(|end| end.failed) {
-                    give_back(claims, end);
-                }
                 keep(claims, &self.state);
+                self.mend(claims);
                 report.warning("the breaker of watch is closed: a run was not quick");
             }
             BreakerTurn::Doubtful => {
