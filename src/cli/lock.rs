@@ -3,7 +3,7 @@
 use super::lock_control::{LockBreak, LockHold, LockPause, LockResume, LockStop, LockTick, TreeLimits};
 use super::lock_seeing::{LockCheck, LockMetrics, LockTimeline};
 use super::shared::{
-    Busy, BusyNotZero, Entry, InLine, NotAgain, NotAgainHeld, Patience, ShimArgs, Wait, Whose, patience,
+    Busy, BusyNotZero, Entry, FlockWords, InLine, NotAgain, NotAgainHeld, Patience, ShimArgs, Wait, Whose, patience,
 };
 use super::via::{ViaInit, ViaRunOptions};
 use super::{GLOBAL, HELP, Lazy, moment};
@@ -139,11 +139,13 @@ pub(crate) struct LockRun {
     pub(crate) busy: Busy,
     #[command(flatten)]
     pub(crate) limits: TreeLimits,
+    #[command(flatten)]
+    pub(crate) flock: FlockWords,
     /// End the holder first (TERM); waits for it -w, or 30s
     #[arg(long, conflicts_with_all = ["nonblock", "reentrant", "once", "once_ok", "cooldown"])]
     pub(crate) replace: bool,
     /// Do not let what the command leaves behind hold the lock
-    #[arg(long, hide_short_help = true)]
+    #[arg(short = 'o', long, alias = "close", hide_short_help = true)]
     pub(crate) owner_only: bool,
     /// Go ahead when an ancestor of ours holds it already
     #[arg(long, hide_short_help = true)]
@@ -157,7 +159,7 @@ pub(crate) struct LockRun {
     /// Name of the lock
     #[arg(value_name = "NAME")]
     pub(crate) name: OsString,
-    /// The command
+    /// The command; or -c STRING, for sh
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
     // Last: its heading would take what follows.

@@ -10,6 +10,7 @@ pub(crate) mod claim_run;
 #[cfg(test)]
 #[path = "../../tests/completions_writer/mod.rs"]
 mod completions;
+mod flock_line;
 pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod lock_control;
@@ -61,7 +62,10 @@ pub(crate) fn parse<C: clap::Parser>(
             ParseEnd::Show(whole_help(C::command(), &error.to_string()))
         }
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ParseEnd::Show(shown(&error.to_string())),
-        _ => ParseEnd::Usage(usage_error(program, subcommand(&args), &error)),
+        _ => ParseEnd::Usage(
+            flock_line::instead(&args, &error)
+                .unwrap_or_else(|| usage_error(program, subcommand(&args), &error)),
+        ),
     })
 }
 

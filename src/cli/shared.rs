@@ -11,11 +11,22 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub(crate) struct Wait {
     /// Do not wait (the default; accepted for flock lines)
-    #[arg(short = 'n', long, conflicts_with = "wait", hide_short_help = true)]
+    #[arg(short = 'n', long, alias = "nb", conflicts_with = "wait", hide_short_help = true)]
     pub(crate) nonblock: bool,
     /// Wait that long for it: 90s, 10m, 0, or 'forever'
-    #[arg(short, long, value_name = "DUR", value_parser = patience)]
+    #[arg(short, long, alias = "timeout", value_name = "DUR", value_parser = patience)]
     pub(crate) wait: Option<Patience>,
+}
+
+/// What a line of flock(1) may say and what happens anyway.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct FlockWords {
+    /// Hold it alone (the default; accepted for flock lines)
+    #[arg(short = 'x', visible_short_alias = 'e', long, conflicts_with_all = ["slots", "shared"], hide_short_help = true)]
+    pub(crate) exclusive: bool,
+    /// Become the command (the default; accepted for flock lines)
+    #[arg(short = 'F', long, conflicts_with_all = ["tree", "max_run", "once_ok"], hide_short_help = true)]
+    pub(crate) no_fork: bool,
 }
 
 /// Standing in line for a lock.
@@ -33,7 +44,7 @@ pub(crate) struct Entry {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) slots: Option<u32>,
     /// Share it with all but an exclusive run
-    #[arg(long, conflicts_with = "slots")]
+    #[arg(short, long, conflicts_with = "slots")]
     pub(crate) shared: bool,
 }
 
@@ -141,7 +152,7 @@ pub(crate) struct PauseTerms {
 #[derive(Args, Debug)]
 pub(crate) struct Busy {
     /// Exit with N instead of 75 for a skip (0: success)
-    #[arg(short = 'E', long = "busy-code", value_name = "N")]
+    #[arg(short = 'E', long = "busy-code", alias = "conflict-exit-code", value_name = "N")]
     pub(crate) busy_code: Option<u8>,
 }
 
@@ -149,7 +160,7 @@ pub(crate) struct Busy {
 #[derive(Args, Debug)]
 pub(crate) struct BusyNotZero {
     /// Exit with N instead of 75 for a skip
-    #[arg(short = 'E', long = "busy-code", value_name = "N")]
+    #[arg(short = 'E', long = "busy-code", alias = "conflict-exit-code", value_name = "N")]
     pub(crate) busy_code: Option<u8>,
 }
 

@@ -26,6 +26,21 @@ pub(crate) fn check(command: &[OsString], usage: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// As [`check`], for lines of flock(1): `-c STRING` in the place of a command is what sh is to run.
+///
+/// # Errors
+/// As [`check`], and `-c` with anything but one string.
+pub(crate) fn words(command: Vec<OsString>, usage: &str) -> Result<Vec<OsString>, Error> {
+    if command.first().is_some_and(|first| first == "-c" || first == "--command") {
+        let [_, string] = command.as_slice() else {
+            return Err(Error::usage("-c takes exactly one string").hint("orion-lock run NAME -c 'CMD | CMD'"));
+        };
+        return Ok(vec!["sh".into(), "-c".into(), string.clone()]);
+    }
+    check(&command, usage)?;
+    Ok(command)
+}
+
 /// Becomes the command; comes back only with the reason why not.
 pub(crate) fn exec(words: &[OsString]) -> io::Error {
     command(words).exec()

@@ -10,6 +10,13 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
     }
+    // As lines of flock(1) have it.
+    if let Some((seconds, part)) = text.split_once('.')
+        && [seconds, part].iter().all(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+        && let Ok(all) = text.parse::<f64>()
+    {
+        return Duration::try_from_secs_f64(all).map_err(|_| "longer than can be waited for".to_owned());
+    }
     humantime::parse_duration(text)
         .map_err(|_| "not a duration (write 90s, 10m, 1h30m, or seconds)".to_owned())
 }
@@ -65,6 +72,10 @@ mod tests {
             (273_600, "3d4h"),
         ] {
             assert_eq!(show(Duration::from_secs(seconds)), text);
+        }
+        assert_eq!(parse("0.25"), Ok(Duration::from_millis(250)));
+        for text in [".5", "5.", "1.5e3", "1..5", "1.5m"] {
+            assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("soon").is_err());
         assert!(parse("-1").is_err());

@@ -8,7 +8,7 @@ use super::supervise::supervise;
 use super::{ViaCall, host_records, refusal};
 use crate::cli::lock::LockRun;
 use crate::cli::lock_control::TreeLimits;
-use crate::cli::shared::{Patience, Wait};
+use crate::cli::shared::{FlockWords, Patience, Wait};
 use crate::cli::via::{Grace, ViaRunOptions};
 use crate::command::exec;
 use crate::command::exec::comm_of;
@@ -37,6 +37,7 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     let LockRun {
         entry,
         again,
+        flock: FlockWords { exclusive: _, no_fork },
         line,
         wait,
         busy,
@@ -53,6 +54,9 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     if owner_only {
         return Err(super::not_across("--owner-only")
             .hint("leave it out: the lock is held until everything has ended"));
+    }
+    if no_fork {
+        return Err(super::not_across("-F").hint("leave it out: somebody stays beside the command"));
     }
     if reentrant {
         return Err(super::not_across("--reentrant").hint("call the inner command without a lock"));
@@ -71,7 +75,7 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     if line.max_waiting.is_some() {
         return Err(super::not_across("--max-waiting").hint("leave it out"));
     }
-    exec::check(&command, "orion-lock --via WHERE run NAME CMD [ARG...]")?;
+    let command = exec::words(command, "orion-lock --via WHERE run NAME CMD [ARG...]")?;
     let times = times(&via)?;
     let status_file = StatusFile::open(status_file.as_deref())?;
     let records = call.records()?;
