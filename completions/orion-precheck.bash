@@ -1,16 +1,16 @@
 # bash completion for orion-precheck(1); written from its options, see CONTRIBUTING.md.
 # shellcheck shell=bash
 
-# Locks that were ever held in the directory of this command line.
+# Locks that were ever held in the directory of this command line, as they are to be typed.
 _orion_precheck_names() {
-    local lock state
-    {
-        read -r lock state _
-        [[ $lock == NAME && $state == STATE ]] || return 0
-        while read -r lock _; do
-            printf '%s\n' "$lock"
-        done
-    } < <(orion-lock ${dir:+--dir "$dir"} list 2>/dev/null)
+    local lock
+    COMPREPLY=()
+    while IFS= read -r lock; do
+        [[ $lock != "$cur"* ]] || {
+            printf -v lock %q "$lock"
+            COMPREPLY+=("$lock")
+        }
+    done < <(orion-lock ${dir:+--dir "$dir"} list --names 2>/dev/null)
 }
 
 _orion_precheck() {
@@ -55,14 +55,14 @@ _orion_precheck() {
         esac
     fi
     case $at:$place in
-        '':*) options='--dir --via --deadline -E --busy-code --observe --dry-run --strict --json -q --quiet -v --verbose --slots --shared --once --once-ok --cooldown --reap --busy-is-held --runner --automation --idle --settle --idle-match --trust-screen --tmux-socket --resident --job-quiet --interrupted --end-survivors --close-newest --keep-output --force -h --help -V --version' ;;
+        '':*) options='--dir --via --deadline -E --busy-code --observe --dry-run --strict --json -q --quiet -v --verbose --slots -s --shared --once --once-ok --cooldown --reap --busy-is-held --runner --automation --idle --settle --idle-match --trust-screen --tmux-socket --resident --job-quiet --interrupted --end-survivors --close-newest --keep-output --force -h --help -V --version' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
         return
     fi
     case $at:$place in
-        :*) mapfile -t COMPREPLY < <(compgen -W "$(_orion_precheck_names)" -- "$cur") ;;
+        :*) _orion_precheck_names ;;
     esac
 }
 

@@ -47,8 +47,7 @@ function __orion_precheck_names
     if set -l at (contains -i -- --dir $words)
         set dir --dir $words[(math $at + 1)]
     end
-    set -l lines (orion-lock $dir list 2>/dev/null)
-    string match -q 'NAME *' -- $lines[1]; and string replace -r ' .*' '' -- $lines[2..-1]
+    orion-lock $dir list --names 2>/dev/null
 end
 
 complete -c orion-precheck -f
@@ -63,7 +62,7 @@ complete -c orion-precheck -n '__orion_precheck_at any' -l json -d 'Print one JS
 complete -c orion-precheck -n '__orion_precheck_at any' -s q -l quiet -d 'Say nothing about skips'
 complete -c orion-precheck -n '__orion_precheck_at any' -s v -l verbose -d 'Explain each decision, and name what was never held here'
 complete -c orion-precheck -n '__orion_precheck_at any' -l slots -x -d 'At most N runs at a time; ORION_LOCK_SLOT has the number'
-complete -c orion-precheck -n '__orion_precheck_at any' -l shared -d 'Share it with all but an exclusive run'
+complete -c orion-precheck -n '__orion_precheck_at any' -s s -l shared -d 'Share it with all but an exclusive run'
 complete -c orion-precheck -n '__orion_precheck_at any' -l once -x -d 'Exit 75 if the last run of NAME that began had this KEY: --once $(date +%F-%H%M)'
 complete -c orion-precheck -n '__orion_precheck_at any' -l once-ok -x -d 'As --once; only a run that ended with 0 counts. For run it implies --tree'
 complete -c orion-precheck -n '__orion_precheck_at any' -l cooldown -x -d 'Exit 75 if the last run of NAME ended less than DUR ago'

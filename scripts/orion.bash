@@ -19,7 +19,7 @@
 # does nothing. Needs bash 4.4; works with set -euo pipefail.
 
 # What this shell holds: name -> "BASHPID token descriptor".
-declare -gA __orion_held
+declare -gA __orion_held __orion_name
 
 # Our programs: in PATH, or where this file was installed beside them; cron knows few directories.
 __orion_lock=orion-lock
@@ -38,7 +38,7 @@ orion_try() {
     # Before the command substitutions below, where it would be theirs.
     local owner=$BASHPID
     local IFS=' '
-    local name=${1-} place='' pulse token slot fd option status
+    local name=${1-} place='' pulse stem token slot fd option status
     if [[ -z $name || $name == -* ]]; then
         printf 'orion_guard: the name of the lock comes first: orion_guard NAME [-w DUR] [-q]\n' >&2
         return 64
@@ -72,27 +72,32 @@ orion_try() {
     fi
     # In a slot its number stands behind the token.
     IFS=' ' read -r token slot <<<"$token"
-    __orion_held[$name]="$owner $token $fd $place"
+    # A name may be any text: what its files are called is safe as a subscript, and in ORION_LOCKS.
+    stem=${pulse##*/}
+    stem=${stem%.pulse}
+    __orion_held[$stem]="$owner $token $fd $place"
+    __orion_name[$stem]=$name
     # As 'orion-lock run' does, so that verify and --reentrant work in what this shell starts.
     unset ORION_LOCK_SLOT
     [[ -z $slot ]] || export ORION_LOCK_SLOT=$slot
-    export ORION_LOCK_NAME=$name ORION_LOCK_TOKEN=$token ORION_LOCKS="${ORION_LOCKS:+$ORION_LOCKS }$name:$token"
+    export ORION_LOCK_NAME=$name ORION_LOCK_TOKEN=$token ORION_LOCKS="${ORION_LOCKS:+$ORION_LOCKS }$stem:$token"
 }
 
 # orion_release [NAME]: gives NAME back, or all that this very shell holds. 0 when there is nothing.
 orion_release() {
     local IFS=' '
-    local name owner token fd place status=0
-    for name in "${!__orion_held[@]}"; do
+    local name stem owner token fd place status=0
+    for stem in "${!__orion_held[@]}"; do
+        name=${__orion_name[$stem]}
         [[ -z ${1-} || $1 == "$name" ]] || continue
-        read -r owner token fd place <<<"${__orion_held[$name]}"
+        read -r owner token fd place <<<"${__orion_held[$stem]}"
         # A subshell inherits the variable, not the right.
         [[ $owner == "$BASHPID" ]] || continue
         "$__orion_lock" release ${place:+"$place"} --token "$token" "$name" || status=$?
         exec {fd}<&-
-        unset "__orion_held[$name]"
+        unset "__orion_held[$stem]" "__orion_name[$stem]"
         ORION_LOCKS=" ${ORION_LOCKS-} "
-        ORION_LOCKS=${ORION_LOCKS/" $name:$token "/ }
+        ORION_LOCKS=${ORION_LOCKS/" $stem:$token "/ }
         ORION_LOCKS=${ORION_LOCKS# } ORION_LOCKS=${ORION_LOCKS% }
         if [[ ${ORION_LOCK_TOKEN-} == "$token" ]]; then
             unset ORION_LOCK_NAME ORION_LOCK_TOKEN ORION_LOCK_SLOT

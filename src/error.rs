@@ -2,6 +2,7 @@
 //!
 //! No codes here (see [`crate::exit`]) and no printing (see [`crate::report`]).
 
+use crate::model::letters::is_mark;
 use std::fmt;
 
 /// What kind of failure it is. The name is the `kind` of a JSON error and finer
@@ -212,11 +213,6 @@ pub(crate) fn escape(text: &[u8], limit: usize) -> String {
         }
     }
     out
-}
-
-/// Characters that change how their neighbours are shown, or show nothing.
-fn is_mark(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 impl fmt::Display for Error {

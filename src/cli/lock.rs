@@ -276,6 +276,9 @@ pub(crate) struct LockWait {
 pub(crate) struct LockList {
     #[command(flatten)]
     pub(crate) whose: Whose,
+    /// Only the names, as typed, one a line; for completions
+    #[arg(long, hide = true, conflicts_with = "all_users")]
+    pub(crate) names: bool,
 }
 
 /// `log`

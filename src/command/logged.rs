@@ -123,7 +123,7 @@ pub(crate) fn line(event: &Event, container: Option<u64>) -> String {
         "{}  {:<13}  {}  {}",
         at(&event.at),
         escape(event.event.as_bytes(), 20),
-        escape(event.name.as_bytes(), 100),
+        escape(event.name.as_bytes(), 200),
         about.join(", ")
     )
     .trim_end()

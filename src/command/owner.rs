@@ -5,6 +5,7 @@ use crate::env;
 use crate::error::{Error, reason};
 use crate::model::ancestor::Ancestor;
 use crate::model::identity::ProcessIdentity;
+use crate::model::name::LockName;
 use crate::os::{host, proc, process};
 use crate::verdict::owner::{OwnerSpec, hint, pick};
 use crate::verdict::ownership::Credential;
@@ -139,13 +140,13 @@ fn identity(pid: u32) -> Result<ProcessIdentity, Error> {
 }
 
 /// The token that `run` exported for a name to what it started.
-pub(crate) fn exported_token(name: &str) -> Option<u64> {
+pub(crate) fn exported_token(name: &LockName) -> Option<u64> {
     let of_name = env::text(env::name::LOCKS).and_then(|all| {
         let pairs = all.split_ascii_whitespace().rev();
-        pairs.filter_map(|pair| pair.rsplit_once(':')).find(|(held, _)| *held == name)?.1.parse().ok()
+        pairs.filter_map(|pair| pair.rsplit_once(':')).find(|(held, _)| *held == name.file())?.1.parse().ok()
     });
     of_name.or_else(|| {
-        let same = env::text(env::name::LOCK_NAME).is_some_and(|held| held == name);
+        let same = env::text(env::name::LOCK_NAME).is_some_and(|held| held == name.as_str());
         same.then(|| env::text(env::name::LOCK_TOKEN)?.parse().ok()).flatten()
     })
 }

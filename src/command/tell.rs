@@ -180,7 +180,7 @@ pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Erro
         }
         State::Unknown(doubt) => {
             let Some(record) = judged.record() else {
-                let line = format!("{name}: {}/{name}.json: {}", store.path().display(), doubt.reason());
+                let line = format!("{name}: {}/{}.json: {}", store.path().display(), name.file(), doubt.reason());
                 // Only what can never be a record may be moved away: an unreadable one may be a live owner's.
                 let odd = matches!(doubt, Doubt::NotAFile(_));
                 let hint =
@@ -188,7 +188,7 @@ pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Erro
                 return Error::new(Kind::CannotTell, line).hint(hint);
             };
             let owner = first(store, record, number);
-            let by_hand = format!("if it does not: orion-lock break --token {} {name}", record.token);
+            let by_hand = format!("if it does not: orion-lock break --token {} {name:#}", record.token);
             Error::new(
                 Kind::UnknownOwner,
                 format!(

@@ -59,7 +59,7 @@ pub(crate) fn line(name: &LockName, current: &CurrentPause) -> String {
 
 /// What ends a pause.
 pub(crate) fn way_out(name: &LockName, current: &CurrentPause) -> String {
-    if current.of_all { "orion-lock resume --all".to_owned() } else { format!("orion-lock resume {name}") }
+    if current.of_all { "orion-lock resume --all".to_owned() } else { format!("orion-lock resume {name:#}") }
 }
 
 /// Why a lock is not taken that nobody holds.

@@ -76,7 +76,7 @@ fn again(store: &Records, name: &LockName, judged: &Judged, times: u64, since: &
 
 fn orphan_advice(name: &LockName, record: &Record) -> String {
     format!(
-        "Meant to stay? orion-lock break --owner-is-alive --token {} {name}, and run with --owner-only",
+        "Meant to stay? orion-lock break --owner-is-alive --token {} {name:#}, and run with --owner-only",
         record.token
     )
 }

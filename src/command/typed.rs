@@ -14,7 +14,7 @@ pub(crate) fn name(text: &OsStr) -> Result<LockName, Error> {
         let hint = if why.starts_with("reads as a duration") {
             None
         } else {
-            Some("for example: sync, nightly-backup, ticket.42")
+            Some("for example: sync, nightly-backup, feature/login")
         };
         let error = Error::usage(format!("'{shown}' {}{why}", if hint.is_some() { "is " } else { "" }));
         match hint {

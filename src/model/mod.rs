@@ -16,6 +16,7 @@ pub(crate) mod labels;
 pub(crate) mod last_run;
 pub(crate) mod lease;
 pub(crate) mod mark;
+pub(crate) mod letters;
 pub(crate) mod marker;
 pub(crate) mod moment;
 pub(crate) mod name;

@@ -8,13 +8,16 @@
 //! `NAME.json` is the first record of a name. Where it has several members, the others
 //! are `NAME.members/1.json` and so on: a directory that no lock's file can be called like.
 
+use crate::model::name::{LockName, is_hashed};
 use crate::model::observation::Found;
 use crate::model::record::{MAX_BYTES, Stored};
 use crate::os::dir::{Dir, Opened};
 use crate::os::flock::{self, Mode};
 use rustix::fs::OFlags;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 
 fn file_name(name: &str) -> String {
     format!("{name}.json")
@@ -200,19 +203,37 @@ fn members_name(name: &str) -> String {
 
 /// The numbers of the records in a directory of members, ascending.
 pub(crate) fn positions(members: &Dir) -> io::Result<Vec<u32>> {
-    let number = |file: std::ffi::OsString| file.to_str()?.strip_suffix(".json")?.parse().ok();
+    let number = |file: OsString| file.to_str()?.strip_suffix(".json")?.parse().ok();
     let mut positions: Vec<u32> = members.names()?.into_iter().filter_map(number).collect();
     positions.sort_unstable();
     Ok(positions)
 }
 
-/// Names of all records in the directory, unsorted.
-pub(crate) fn names(dir: &Dir) -> io::Result<Vec<crate::model::name::LockName>> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let names = dir.names()?.into_iter().filter_map(|file| {
-        let bytes = file.into_vec();
-        let stem = bytes.strip_suffix(b".json")?;
-        crate::model::name::LockName::from_file(std::ffi::OsStr::from_bytes(stem))
-    });
-    Ok(names.collect())
+/// Whose records are in a directory, unsorted.
+#[derive(Debug, Default)]
+pub(crate) struct RecordNames {
+    pub(crate) names: Vec<LockName>,
+    /// Files that are called like a record, and whose name is no lock's: another program made them.
+    pub(crate) odd: Vec<OsString>,
+}
+
+/// Names of all records in the directory.
+pub(crate) fn names(dir: &Dir) -> io::Result<RecordNames> {
+    let mut all = RecordNames::default();
+    for file in dir.names()? {
+        let Some(stem) = file.as_bytes().strip_suffix(b".json") else { continue };
+        match LockName::from_stem(stem).or_else(|| in_record(dir, stem)) {
+            Some(name) => all.names.push(name),
+            None => all.odd.push(file),
+        }
+    }
+    Ok(all)
+}
+
+/// The name of a record whose file has only a hash of it.
+fn in_record(dir: &Dir, stem: &[u8]) -> Option<LockName> {
+    let stem = std::str::from_utf8(stem).ok().filter(|stem| is_hashed(stem.as_bytes()))?;
+    let Ok(Opened::File(file)) = dir.open_file(&file_name(stem), OFlags::RDONLY) else { return None };
+    let record: serde_json::Value = serde_json::from_slice(&read_bytes(&file).ok()?).ok()?;
+    LockName::of(record.get("name")?.as_str()?).filter(|name| name.file() == stem)
 }

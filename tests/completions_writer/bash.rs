@@ -36,16 +36,16 @@ const COMMAND: &str = r"        if [[ $at == @sub@ && $place -ge @from@ ]]; then
 ";
 
 const NAMES: &str = r#"
-# Locks that were ever held in the directory of this command line.
+# Locks that were ever held in the directory of this command line, as they are to be typed.
 _@name@_names() {
-    local lock state
-    {
-        read -r lock state _
-        [[ $lock == NAME && $state == STATE ]] || return 0
-        while read -r lock _; do
-            printf '%s\n' "$lock"
-        done
-    } < <(orion-lock ${dir:+--dir "$dir"} list 2>/dev/null)
+    local lock
+    COMPREPLY=()
+    while IFS= read -r lock; do
+        [[ $lock != "$cur"* ]] || {
+            printf -v lock %q "$lock"
+            COMPREPLY+=("$lock")
+        }
+    done < <(orion-lock ${dir:+--dir "$dir"} list --names 2>/dev/null)
 }
 "#;
 
@@ -169,7 +169,7 @@ fn fill(what: &str) -> String {
 /// How each kind of value that occurs is filled in.
 fn actions(root: &Node, name: &str) -> Vec<(Value, String)> {
     let mut actions = vec![
-        (Value::Locks, fill(&format!("-W \"$(_{name}_names)\""))),
+        (Value::Locks, format!("_{name}_names")),
         (Value::Users, fill("-u")),
         (Value::Directory, fill("-d")),
         (Value::File, fill("-f")),

@@ -51,8 +51,7 @@ function __@name@_names
     if set -l at (contains -i -- --dir $words)
         set dir --dir $words[(math $at + 1)]
     end
-    set -l lines (orion-lock $dir list 2>/dev/null)
-    string match -q 'NAME *' -- $lines[1]; and string replace -r ' .*' '' -- $lines[2..-1]
+    orion-lock $dir list --names 2>/dev/null
 end
 "#;
 

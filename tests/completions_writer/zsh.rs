@@ -11,10 +11,9 @@ pub(super) fn script(tool: &str, root: &Node) -> String {
     if root.wants(&Value::Locks) {
         let _ = write!(
             out,
-            "_{name}_names() {{\n    local -a lines names\n    local at=${{opt_args[--dir]:-$dir}}\n    \
-             lines=(\"${{(@f)$(_call_program names orion-lock ${{at:+--dir $at}} list 2>/dev/null)}}\")\n    \
-             [[ $lines[1] == 'NAME '* ]] || return 1\n    \
-             names=(${{${{lines[2,-1]}}%% *}})\n    _describe -t locks lock names\n}}\n\n"
+            "_{name}_names() {{\n    local -a names expl\n    local at=${{opt_args[--dir]:-$dir}}\n    \
+             names=(\"${{(@f)$(_call_program names orion-lock ${{at:+--dir $at}} list --names 2>/dev/null)}}\")\n    \
+             [[ -n $names[1] ]] || return 1\n    _wanted locks expl lock compadd -a names\n}}\n\n"
         );
     }
     for sub in &root.subs {

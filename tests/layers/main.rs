@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("via", &["os", "model", "error"]),
     ("cli", &["exit", "error", "model"]),
     ("report", &["error"]),
-    ("error", &[]),
+    ("error", &["model"]),
     ("exit", &["error"]),
     ("env", &[]),
     (

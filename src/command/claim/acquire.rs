@@ -23,7 +23,7 @@ pub(super) fn acquire(call: &ClaimCall, args: &ClaimAcquire) -> Result<Status, E
     let (key, name) = claims.key(&args.key)?;
     let stdin = std::io::stdin();
     let pulse = if args.pulse_stdin {
-        if !is_pulse_of(claims.store.folder(), name.as_str(), &stdin) {
+        if !is_pulse_of(claims.store.folder(), name.file(), &stdin) {
             return Err(Error::usage("--pulse-stdin: standard input is not the pulse of this ticket")
                 .hint(format!("open it first: exec {{P}}<\"$(orion-claim where --pulse {key})\"")));
         }

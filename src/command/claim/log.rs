@@ -65,7 +65,7 @@ fn tell_story(
 ) -> Result<Status, Error> {
     let mut stories = Vec::new();
     for name in names {
-        let live = LockName::from_file(OsStr::new(&name))
+        let live = LockName::plain(OsStr::new(&name))
             .map_or_else(Vec::new, |name| live_tokens(&claims.store, &name));
         let story = Story::of(name.clone(), span, &claims.store.read_log(&name), live);
         if one || !story.is_empty() {

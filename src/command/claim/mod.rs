@@ -241,7 +241,7 @@ impl Claims {
 
 /// A key is a legal file name.
 fn name_of(key: &Key) -> Result<LockName, Error> {
-    LockName::from_file(OsStr::new(key.as_str()))
+    LockName::plain(OsStr::new(key.as_str()))
         .ok_or_else(|| Error::new(Kind::Bug, format!("the key {key} cannot be the name of a record")))
 }
 

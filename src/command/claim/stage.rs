@@ -57,7 +57,7 @@ pub(super) fn stage(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
 
 /// An actor's id: it becomes part of a label, so it is as plain as a lock's name.
 pub(super) fn name(text: &OsStr) -> Result<String, Error> {
-    LockName::from_file(text).map(|name| name.as_str().to_owned()).ok_or_else(|| {
+    LockName::plain(text).map(|name| name.as_str().to_owned()).ok_or_else(|| {
         Error::usage(format!("'{}' is not an actor id", escape(text.as_bytes(), 60)))
             .hint("use A-Z a-z 0-9 . _ -, a letter or digit first, at most 100")
     })

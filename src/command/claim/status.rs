@@ -119,7 +119,7 @@ pub(super) fn status(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     lines.push(format!("  {verdict}{}", view.judgement.reason));
     if call.report.verbose {
         let container = crate::os::host::container();
-        let log = claims.store.read_log(name.as_str());
+        let log = claims.store.read_log(name.file());
         lines.extend(
             log[log.len().saturating_sub(SHOWN)..]
                 .iter()

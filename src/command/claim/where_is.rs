@@ -16,10 +16,10 @@ pub(super) fn show(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         None => folder,
         Some(key) => {
             let (key, name) = claims.key(key)?;
-            let path = folder.join(format!("{name}.pulse"));
+            let path = folder.join(format!("{}.pulse", name.file()));
             // A shell can neither know the directory nor make the file with the right mode.
             drop(
-                pulse::open(claims.store.folder(), name.as_str())
+                pulse::open(claims.store.folder(), name.file())
                     .map_err(|error| Error::io(&path.display().to_string(), &error))?,
             );
             object["key"] = json!(key.as_str());

@@ -24,7 +24,7 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     let note = note(args.note.as_deref()).map_err(Error::usage)?;
     if args.again.once_ok.is_some() {
         return Err(Error::usage("--once-ok: how the work ends is not known to acquire")
-            .hint(format!("orion-lock run --once-ok KEY {name} CMD [ARG...], or acquire --once KEY")));
+            .hint(format!("orion-lock run --once-ok KEY {name:#} CMD [ARG...], or acquire --once KEY")));
     }
     let caller = Caller::of_this_process();
     let owner = owner::chosen(args.owner.owner.as_deref(), args.owner.for_pid, args.short_lived)?;
@@ -45,9 +45,9 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     }
     let stdin = std::io::stdin();
     let pulse = if args.pulse_stdin {
-        if !is_pulse_of(store.folder(), name.as_str(), &stdin) {
+        if !is_pulse_of(store.folder(), name.file(), &stdin) {
             return Err(Error::usage("--pulse-stdin: standard input is not the pulse of this lock")
-                .hint(format!("open it first: exec {{P}}<{}/{name}.pulse", store.path().display())));
+                .hint(format!("open it first: exec {{P}}<{}/{}.pulse", store.path().display(), name.file())));
         }
         PulsePolicy::Descriptor(stdin.as_fd())
     } else {
@@ -59,7 +59,7 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     match take_for(&call.report, &store, &name, &request, (&args.wait, args.line), Some(&caller))? {
         TakeResult::Yes(acquired) => say(call, &store, &name, &acquired, &owner, args.print_token),
         TakeResult::No(refused) => {
-            if args.reentrant && refused.is_ours(name.as_str()) {
+            if args.reentrant && refused.is_ours(&name) {
                 return Ok(Exit::Ok.into());
             }
             Ok(turned_away(&call.report, &store, &name, &refused, busy, &StatusFile::none()))

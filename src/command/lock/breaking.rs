@@ -59,8 +59,8 @@ fn done(call: &LockCall, name: &LockName, token: u64, broken: bool) -> Result<St
 /// Proved to live: not without being told so.
 fn alive(store: &Records, name: &LockName, judged: &Judged, token: u64) -> Error {
     Error::new(Kind::Held, tell::refusal(store, name, judged).message()).hint(format!(
-        "to end it: orion-lock stop --token {token} {name}; to free the lock under it: \
-         orion-lock break --owner-is-alive --token {token} {name}"
+        "to end it: orion-lock stop --token {token} {name:#}; to free the lock under it: \
+         orion-lock break --owner-is-alive --token {token} {name:#}"
     ))
 }
 
@@ -76,7 +76,7 @@ fn confirm(
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         let alive = if args.owner_is_alive { " --owner-is-alive" } else { "" };
         return Err(Error::usage("break asks before it frees a lock, and there is no terminal to ask on")
-            .hint(format!("orion-lock break --yes{alive} --token {} {name}", args.token)));
+            .hint(format!("orion-lock break --yes{alive} --token {} {name:#}", args.token)));
     }
     call.report.warning(refusal.message());
     call.report.warning(&format!(

@@ -52,7 +52,7 @@ pub(super) fn gather(call: &LockCall, typed: &[OsString], waits: bool) -> Result
     let Some(store) = call.place_store(&call.place(), false)? else {
         return Ok(wanted
             .iter()
-            .map(|name| NameFacts { name: name.to_string(), ..NameFacts::default() })
+            .map(|name| NameFacts { name: name.as_str().to_owned(), ..NameFacts::default() })
             .collect());
     };
     let names = if wanted.is_empty() { store.names()? } else { wanted };
@@ -63,13 +63,13 @@ pub(super) fn gather(call: &LockCall, typed: &[OsString], waits: bool) -> Result
 fn facts(store: &Records, name: &LockName, now: WallTime, waits: bool) -> NameFacts {
     let all = store.state_of(name);
     let ago = |since: WallTime| since.age(now).map(|age| age.as_secs());
-    let told = runs(&store.read_log(name.as_str()));
+    let told = runs(&store.read_log(name.file()));
     let last = told.last();
     // The record knows the last begin also where the log was put aside.
     let begun = records(&all).filter_map(Record::since).max().or(last.map(|run| run.begun));
     let waiting = store.waiting(name);
     NameFacts {
-        name: name.to_string(),
+        name: name.as_str().to_owned(),
         holders: held_by(&all).count().try_into().unwrap_or(u64::MAX),
         unknown: tell_state::exit_of(&all) == Exit::Unavailable,
         stuck: tell_state::exit_of(&all) == Exit::Stuck,

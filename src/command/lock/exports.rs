@@ -13,7 +13,7 @@ pub(super) fn exports(store: &Records, name: &LockName, record: &Record) -> Vec<
     let mut exports: Vec<(&'static str, OsString)> = vec![
         (env::name::LOCK_NAME, name.as_str().into()),
         (env::name::LOCK_TOKEN, token.to_string().into()),
-        (env::name::LOCKS, format!("{held}{name}:{token}").into()),
+        (env::name::LOCKS, format!("{held}{}:{token}", name.file()).into()),
     ];
     // One of another lock, whose command we are, would be a lie about this one.
     exports

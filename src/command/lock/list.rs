@@ -14,6 +14,7 @@ use crate::report::escape;
 use crate::verdict::liveness::State;
 use crate::verdict::pause::PauseState;
 use serde_json::{Value, json};
+use std::os::unix::ffi::OsStrExt;
 
 pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
     let places = places(call, whose)?;
@@ -31,7 +32,16 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
             pauses.push(format!("{whose}everything is {}", tell_pause::about(&current)));
             of_all.push(json!({"directory": store.path(), "paused": tell_pause::object(&current)}));
         }
-        for name in store.names()? {
+        let all = store.names_and_odd()?;
+        for file in &all.odd {
+            // Not a word of it is a lock's, and nothing of ours will touch it.
+            call.report.warning(&format!(
+                "{}/{} is the file of no lock: its name is not written as these tools write one",
+                store.path().display(),
+                escape(file.as_bytes(), 260)
+            ));
+        }
+        for name in all.names {
             let state = store.state_of(&name);
             let in_a_row = skips(&store, &name, &state);
             if call.report.json {
@@ -62,6 +72,20 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
         call.report.data(&pauses.join("\n"))
     };
     call.report.or_broken_pipe(written)?;
+    Ok(Exit::Ok.into())
+}
+
+/// Only the names, as they are: none has a line break.
+pub(super) fn names(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
+    let mut names: Vec<String> = Vec::new();
+    for place in places(call, whose)? {
+        if let Some(store) = call.place_store(&place, false)? {
+            names.extend(store.names()?.iter().map(|name| name.as_str().to_owned()));
+        }
+    }
+    if !names.is_empty() {
+        call.report.or_broken_pipe(call.report.data(&names.join("\n")))?;
+    }
     Ok(Exit::Ok.into())
 }
 
@@ -100,7 +124,7 @@ pub(super) fn skips(store: &Records, name: &LockName, all: &NameState) -> u64 {
     if live.is_empty() {
         return 0;
     }
-    let events = store.read_log(name.as_str());
+    let events = store.read_log(name.file());
     events
         .iter()
         .rev()

@@ -30,7 +30,7 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
     for place in places(call, &args.whose)? {
         looked_in.push(place.place()?.path.join("log").display().to_string());
         let Some(store) = call.place_store(&place, false)? else { continue };
-        let names = wanted.as_ref().map_or_else(|| store.logged_names(), |name| vec![name.to_string()]);
+        let names = wanted.as_ref().map_or_else(|| store.logged_names(), |name| vec![name.file().to_owned()]);
         for name in names {
             events.extend(store.read_log(&name));
         }
@@ -65,11 +65,12 @@ fn tell_story(
     for place in places(call, whose)? {
         looked_in.push(place.place()?.path.join("log").display().to_string());
         let Some(store) = call.place_store(&place, false)? else { continue };
-        let names = wanted.as_ref().map_or_else(|| store.logged_names(), |name| vec![name.to_string()]);
+        let names = wanted.as_ref().map_or_else(|| store.logged_names(), |name| vec![name.file().to_owned()]);
         for name in names {
-            let live =
-                LockName::parse(name.as_ref()).map_or_else(|_| Vec::new(), |name| live_tokens(&store, &name));
-            let story = Story::of(name.clone(), (at, to), &store.read_log(&name), live);
+            let lock = store.log_owner(&name);
+            let live = lock.as_ref().map_or_else(Vec::new, |lock| live_tokens(&store, lock));
+            let shown = lock.map_or_else(|| name.clone(), |lock| lock.as_str().to_owned());
+            let story = Story::of(shown, (at, to), &store.read_log(&name), live);
             if wanted.is_some() || !story.is_empty() {
                 stories.push(story);
             }

@@ -73,6 +73,7 @@ pub fn main() -> ExitCode {
                 "the supervisor gave up or ended before the lock was in place, so nothing was run",
             ),
             LockCommand::Status(Lazy(status)) => status::status(&call, status),
+            LockCommand::List(Lazy(list)) if list.names => list::names(&call, &list.whose),
             LockCommand::List(Lazy(list)) => list::list(&call, &list.whose),
             LockCommand::Log(Lazy(log)) => log::log(&call, log),
             LockCommand::Check(Lazy(check)) => check::check(&call, &check),
@@ -147,5 +148,5 @@ impl LockCall {
 
 /// The token or owner that was named, or the token that `run` exported for this name, or `ORION_OWNER_PID`.
 fn credential(token: Option<u64>, owner: Option<&str>, name: &LockName) -> Result<Credential, Error> {
-    owner::credential(token, owner, || owner::exported_token(name.as_str()), name.as_str())
+    owner::credential(token, owner, || owner::exported_token(name), name.as_str())
 }

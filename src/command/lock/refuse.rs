@@ -112,7 +112,7 @@ impl Refused {
     }
 
     /// Is one of those who hold it the caller's own owner, or the run that exported its token to us?
-    pub(super) fn is_ours(&self, name: &str) -> bool {
+    pub(super) fn is_ours(&self, name: &LockName) -> bool {
         let exported = owner::exported_token(name);
         let has = |token| self.state.there().any(|it| it.judged.token == Some(token));
         self.relation == Relation::You || exported.is_some_and(has)

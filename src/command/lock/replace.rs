@@ -53,7 +53,7 @@ pub(super) fn replace(
             several.len(),
             several.join(", ")
         ))
-        .hint(format!("end the one that is meant: orion-lock stop --token N {name}")));
+        .hint(format!("end the one that is meant: orion-lock stop --token N {name:#}")));
     }
     let relation = to(&state);
     let judged = state.leading();
@@ -78,7 +78,7 @@ pub(super) fn replace(
     if let HolderEnd::StillThere(..) = end_holder(store, name, &wanted)? {
         report.notice(&format!(
             "{name}: its holder was asked to end and has not; to kill it: \
-             orion-lock stop --kill-after 10s --token {token} {name}"
+             orion-lock stop --kill-after 10s --token {token} {name:#}"
         ));
         return Ok(refused(Admission::Held, Relation::Stranger, store.state_of(name)));
     }

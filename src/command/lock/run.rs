@@ -73,7 +73,7 @@ pub(super) fn run(call: LockCall, mut args: LockRun) -> Result<Status, Error> {
             }
         }
         TakeResult::No(refused) => {
-            if args.reentrant && refused.is_ours(name.as_str()) {
+            if args.reentrant && refused.is_ours(&name) {
                 return pass_through(call, &args.command);
             }
             Ok(turned_away(&call.report, &store, &name, &refused, busy, &status_file))

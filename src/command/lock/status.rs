@@ -177,7 +177,7 @@ fn now(store: &Records, name: &LockName, judged: &Judged, holder: Through) -> Ve
         let promised = record.and_then(|record| record.last_tick.as_ref()?.every_s).unwrap_or(0);
         let promised = duration::show(std::time::Duration::from_secs(promised));
         lines.push(format!(
-            "  stuck: promised a tick every {promised} and has been silent for {}; to end it: orion-lock stop --token {} {name}",
+            "  stuck: promised a tick every {promised} and has been silent for {}; to end it: orion-lock stop --token {} {name:#}",
             duration::show(silent),
             record.map_or(0, |record| record.token)
         ));

@@ -66,14 +66,14 @@ fn lanes(
         let Some(store) = call.place_store(&place, false)? else { continue };
         let of_all = told_pauses(&store.read_log(ALL_LOG), clock::wall());
         for name in store.logged_names() {
-            let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_str() == name);
+            let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| wanted.file() == name);
             // Other logs of the directory (a tool's own) are not locks.
-            let (true, Ok(lock)) = (is_wanted, LockName::parse(name.as_ref())) else { continue };
+            let (true, Some(lock)) = (is_wanted, store.log_owner(&name)) else { continue };
             let live = live_tokens(&store, &lock);
             let events = store.read_log(&name);
             let mut paused = told_pauses(&events, clock::wall());
             paused.extend(&of_all);
-            let lane = Lane { runs: runs(&events), name, live, paused };
+            let lane = Lane { runs: runs(&events), name: lock.as_str().to_owned(), live, paused };
             let drawn = lane.within(window).next().is_some();
             if drawn || !wanted.is_empty() {
                 lanes.push(lane);

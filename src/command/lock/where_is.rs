@@ -69,9 +69,9 @@ pub(super) fn show(call: &LockCall, args: &Args) -> Result<Status, Error> {
 /// A shell can neither know the directory nor make the file with the right mode.
 fn pulse_path(call: &LockCall, name: &LockName) -> Result<Status, Error> {
     let store = call.store()?;
-    let path = store.path().join(format!("{name}.pulse"));
+    let path = store.path().join(format!("{}.pulse", name.file()));
     drop(
-        pulse::open(store.folder(), name.as_str())
+        pulse::open(store.folder(), name.file())
             .map_err(|error| Error::io(&path.display().to_string(), &error))?,
     );
     let path = std::path::absolute(&path).unwrap_or(path);

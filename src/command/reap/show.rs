@@ -1,6 +1,7 @@
 //! A pass as text and as JSON. Everything from outside is escaped here, once.
 
 use super::case::{Fate, ReapPass, ReapRow};
+use crate::model::name::LockName;
 use crate::report::escape;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -150,7 +151,8 @@ fn end_with(row: &ReapRow) -> Vec<String> {
     let (carriers, others): (Vec<u32>, Vec<u32>) =
         row.survivors.iter().map(|survivor| survivor.pid).partition(|pid| of_lock(*pid));
     let locks = row.pulses.iter().filter(|_| !carriers.is_empty()).filter_map(|pulse| {
-        Some(format!("orion-lock stop --token {} {}", pulse.token, safe(pulse.lock.as_deref()?)))
+        let name = LockName::from_stem(pulse.lock.as_deref()?.as_bytes())?;
+        Some(format!("orion-lock stop --token {} {name:#}", pulse.token))
     });
     let kill = others.iter().fold("kill".to_owned(), |line, pid| format!("{line} {pid}"));
     locks.chain((!others.is_empty()).then_some(kill)).collect()

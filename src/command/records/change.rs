@@ -127,7 +127,7 @@ impl Records {
         act: impl FnOnce(&Guard<'_>),
     ) -> Result<bool, Error> {
         let guard = self.guard(name)?;
-        let (found, _) = record_file::read_guarded(self.folder(), name.as_str(), self.kind, name.as_str());
+        let (found, _) = record_file::read_guarded(self.folder(), name.file(), self.kind, name.as_str());
         let last = guard.token().ok().and_then(GuardToken::number);
         let same = matches!(found, Found::Nothing) && last == Some(token);
         if same {
@@ -251,7 +251,7 @@ impl Records {
     fn never_held(&self, name: &LockName) -> bool {
         let missing =
             |file: String| matches!(self.folder().open_file(&file, OFlags::RDONLY), Ok(Opened::Missing));
-        missing(format!("{name}.json")) && missing(format!("{name}.guard"))
+        missing(format!("{}.json", name.file())) && missing(format!("{}.guard", name.file()))
     }
 }
 

@@ -106,7 +106,7 @@ impl Records {
                 progress.ended.extend(member.judged.record().cloned());
             }
         }
-        record_file::remove_members(self.folder(), name.as_str());
+        record_file::remove_members(self.folder(), name.file());
         Ok(true)
     }
 
@@ -201,7 +201,7 @@ impl Records {
         let failed = |error: std::io::Error| {
             Error::new(
                 Kind::System,
-                format!("{}/{name}.pulse: {}", self.path().display(), crate::error::reason(&error)),
+                format!("{}/{}.pulse: {}", self.path().display(), name.file(), crate::error::reason(&error)),
             )
             .hint("nothing was run; --owner-only does without it")
         };
@@ -213,7 +213,7 @@ impl Records {
             }
             PulsePolicy::Descriptor(_) => None,
             PulsePolicy::Us => {
-                let open = pulse::open(self.folder(), name.as_str()).map_err(failed)?;
+                let open = pulse::open(self.folder(), name.file()).map_err(failed)?;
                 match pulse::lock(open, token).map_err(failed)? {
                     Left::Pulse(pulse) => Some(progress.pulse.insert(pulse).file),
                     Left::Unsupported => None,
@@ -288,7 +288,7 @@ impl Records {
         // Whatever the reason: a guard that cannot be written means that nothing was changed.
         Error::new(
             Kind::CannotCreate,
-            format!("{}/{name}.guard: {}", self.path().display(), crate::error::reason(error)),
+            format!("{}/{}.guard: {}", self.path().display(), name.file(), crate::error::reason(error)),
         )
     }
 }

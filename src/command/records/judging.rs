@@ -101,7 +101,7 @@ impl Records {
     fn ask_pulse(&self, name: &LockName, found: &Found, here: &Here, token: Option<u64>) -> PulseFacts {
         let record = found.stored().map(|stored| &stored.record);
         let by_name = record.map(|record| record.token).or(token.filter(|_| matches!(found, Found::Nothing)));
-        let answer = pulse::ask(self.folder(), name.as_str(), by_name, record.and_then(|it| it.pulse));
+        let answer = pulse::ask(self.folder(), name.file(), by_name, record.and_then(|it| it.pulse));
         match (answer, record, token) {
             (PulseAnswer::Removed, Some(record), _) => {
                 let seen = self.search(name, record);
@@ -115,7 +115,7 @@ impl Records {
             // The record is gone, and so may be the file; the guard still has the token, or the log.
             (PulseAnswer::Said(PulseFacts::Free), None, token) => {
                 match token.or_else(|| self.logged_token(name)) {
-                    Some(token) if !pulse::search(name.as_str(), token, None, None).pids.is_empty() => {
+                    Some(token) if !pulse::search(name.file(), token, None, None).pids.is_empty() => {
                         PulseFacts::Held
                     }
                     _ => PulseFacts::Free,
@@ -130,13 +130,13 @@ impl Records {
         let one_clock = record.host.time_ns == self.fixed().host.time_ns;
         let oldest = record.owners.iter().map(|owner| owner.start_ticks).min();
         let since = oldest.filter(|_| one_clock && record.via() == Some(VIA_RUN));
-        pulse::search(name.as_str(), record.token, record.pulse, since)
+        pulse::search(name.file(), record.token, record.pulse, since)
     }
 
     /// The token of the last run in the log, unless that says how it ended: where guard and record were both
     /// taken away, it is all that is left. A name that was never held has no log.
     fn logged_token(&self, name: &LockName) -> Option<u64> {
-        let events = self.read_log(name.as_str());
+        let events = self.read_log(name.file());
         let token = events.iter().rev().find(|event| event.event == "acquired")?.token?;
         let over = |event: &Event| {
             event.token == Some(token) && matches!(event.event.as_str(), "released" | "broken" | "ended")
@@ -148,21 +148,21 @@ impl Records {
     pub(crate) fn carriers(&self, name: &LockName, judged: &Judged) -> LockHolders {
         match (judged.record(), judged.token) {
             (Some(record), _) => {
-                let at_its_name = pulse::carriers(self.folder(), name.as_str(), Some(record.token));
+                let at_its_name = pulse::carriers(self.folder(), name.file(), Some(record.token));
                 self.or_search(at_its_name, || match record.pulse {
                     Some(taken) if !self.is_there(name, taken) => self.search(name, record),
                     _ => LockHolders::default(),
                 })
             }
             (None, token) if matches!(judged.found, Found::Nothing) => {
-                self.or_search(pulse::carriers(self.folder(), name.as_str(), token), || {
+                self.or_search(pulse::carriers(self.folder(), name.file(), token), || {
                     let token = token.or_else(|| self.logged_token(name));
                     token.map_or_else(LockHolders::default, |token| {
-                        pulse::search(name.as_str(), token, None, None)
+                        pulse::search(name.file(), token, None, None)
                     })
                 })
             }
-            _ => pulse::carriers(self.folder(), name.as_str(), None),
+            _ => pulse::carriers(self.folder(), name.file(), None),
         }
     }
 
@@ -182,7 +182,7 @@ impl Records {
         if judged.token == Some(token) {
             return self.carriers(name, &judged);
         }
-        pulse::carriers(self.folder(), name.as_str(), Some(token))
+        pulse::carriers(self.folder(), name.file(), Some(token))
     }
 
     fn or_search(&self, seen: LockHolders, search: impl FnOnce() -> LockHolders) -> LockHolders {
@@ -191,13 +191,13 @@ impl Records {
 
     /// Does the pulse file that was taken stand at its name?
     pub(super) fn is_there(&self, name: &LockName, taken: PulseFile) -> bool {
-        pulse::at_name(self.folder(), name.as_str()) == Some(taken)
+        pulse::at_name(self.folder(), name.file()) == Some(taken)
     }
 
     /// Does this process carry the pulse by which a name is held?
     pub(crate) fn carries(&self, name: &LockName, judged: &Judged, pid: u32) -> bool {
         let taken = judged.record().and_then(|record| record.pulse);
-        judged.token.is_some_and(|token| pulse::carries(self.folder(), name.as_str(), token, taken, pid))
+        judged.token.is_some_and(|token| pulse::carries(self.folder(), name.file(), token, taken, pid))
     }
 
     /// The number that an owner has in our pid namespace, as far as it can be seen that it is this one: a
@@ -256,7 +256,7 @@ impl Records {
 
     /// The last token of a name, read without its guard; for a name without a record.
     pub(crate) fn last_token(&self, name: &LockName) -> Option<GuardToken> {
-        guard::peek(self.folder(), name.as_str())
+        guard::peek(self.folder(), name.file())
     }
 }
 

@@ -180,19 +180,19 @@ impl Records {
     ) -> Admission {
         let waits = mode != EntryMode::Exclusive
             && !in_turn
-            && waiting_line::exclusive_waits(self.folder(), name.as_str());
+            && waiting_line::exclusive_waits(self.folder(), name.file());
         admission(mode, &state.facts(ours), waits)
     }
 
     /// How many wait for the name.
     pub(crate) fn waiting(&self, name: &LockName) -> u64 {
-        waiting_line::count(self.folder(), name.as_str())
+        waiting_line::count(self.folder(), name.file())
     }
 
     /// For how long the process that has waited for longest has been there: it was started to wait. `None`
     /// where nobody waits who can be seen. Looks at every process.
     pub(crate) fn longest_wait(&self, name: &LockName) -> Option<Duration> {
-        let waiters = waiting_line::who(self.folder(), name.as_str()).ok()?;
+        let waiters = waiting_line::who(self.folder(), name.file()).ok()?;
         waiters.pids.into_iter().filter_map(proc::age).max()
     }
 
@@ -248,22 +248,22 @@ impl Records {
             };
             ReadRecord { position, found, file }
         };
-        let mut first = read(self.folder(), name.as_str(), FIRST);
+        let mut first = read(self.folder(), name.file(), FIRST);
         let mut last = under;
         if under.is_none() && matches!(first.found, Found::Nothing | Found::Bad(BadRecord::Corrupt(_))) {
-            last = guard::peek(self.folder(), name.as_str());
+            last = guard::peek(self.folder(), name.file());
             // Without a guard nobody is in the middle of an acquire.
             if matches!(first.found, Found::Nothing) && last.is_some() {
                 std::thread::sleep(BETWEEN);
-                first = read(self.folder(), name.as_str(), FIRST);
+                first = read(self.folder(), name.file(), FIRST);
             }
         }
         let others = also_beside_one && self.kind == LOCK;
         let look_for_others = others || may_have_members(&first.found, self.kind);
         let mut all = vec![first];
         if look_for_others {
-            let found = |error: &io::Error| Found::Unreadable(format!("{name}.members: {}", reason(error)));
-            let positions = match record_file::members(self.folder(), name.as_str(), false) {
+            let found = |error: &io::Error| Found::Unreadable(format!("{}.members: {}", name.file(), reason(error)));
+            let positions = match record_file::members(self.folder(), name.file(), false) {
                 Ok(None) => Ok(None),
                 Ok(Some(dir)) => record_file::positions(&dir).map(|positions| Some((dir, positions))),
                 Err(error) => Err(error),
@@ -283,7 +283,7 @@ impl Records {
 
     /// The folder of the record at a position, for messages.
     pub(super) fn folder_of(&self, name: &LockName, position: u32) -> PathBuf {
-        if position == FIRST { self.path().to_owned() } else { self.path().join(format!("{name}.members")) }
+        if position == FIRST { self.path().to_owned() } else { self.path().join(format!("{}.members", name.file())) }
     }
 
     /// Does `act` with the directory and the name of the record at a position; makes that directory when
@@ -296,9 +296,9 @@ impl Records {
         act: impl FnOnce(&Dir, &str) -> io::Result<T>,
     ) -> io::Result<T> {
         if position == FIRST {
-            return act(self.folder(), name.as_str());
+            return act(self.folder(), name.file());
         }
-        match record_file::members(self.folder(), name.as_str(), create)? {
+        match record_file::members(self.folder(), name.file(), create)? {
             Some(dir) => act(&dir, &position.to_string()),
             None => Err(io::ErrorKind::NotFound.into()),
         }

@@ -30,10 +30,11 @@ use crate::error::{Error, Kind};
 use crate::model::event::Event;
 use crate::model::host::{HostIdentity, INITIAL_PID_NS};
 use crate::model::identity::ProcessIdentity;
-use crate::model::name::LockName;
+use crate::model::name::{LockName, is_hashed};
 use crate::model::record::{MEMBER_SCHEMA, Record};
 use crate::os::dir::Dir;
 use crate::os::guard::{Guard, Taking};
+use crate::os::record_file::RecordNames;
 use crate::os::state_dir::{self, StateDir};
 use crate::os::{clock, host, log_file, proc, record_file};
 use std::cell::OnceCell;
@@ -162,17 +163,23 @@ impl Records {
 
     /// Every name with a record or a pause, sorted.
     pub(crate) fn names(&self) -> Result<Vec<LockName>, Error> {
-        let mut names = record_file::names(&self.folder)
+        Ok(self.names_and_odd()?.names)
+    }
+
+    /// As [`Records::names`], and the files that are no lock's.
+    pub(crate) fn names_and_odd(&self) -> Result<RecordNames, Error> {
+        let mut all = record_file::names(&self.folder)
             .map_err(|error| Error::io(&format!("directory {}", self.folder.path().display()), &error))?;
-        names.extend(self.paused_names()?);
-        names.sort();
-        names.dedup();
-        Ok(names)
+        all.names.extend(self.paused_names()?);
+        all.names.sort();
+        all.names.dedup();
+        all.odd.sort();
+        Ok(all)
     }
 
     /// Writes to the log of a name; a log that cannot be written changes nothing.
     pub(crate) fn log(&self, name: &LockName, events: &[Event]) {
-        self.log_as(name.as_str(), events);
+        self.log_as(name.file(), events);
     }
 
     /// As [`Records::log`], also under a name that no lock can have.
@@ -188,15 +195,22 @@ impl Records {
         name: &LockName,
         event: &Event,
     ) -> Option<crate::model::event::Turned> {
-        log_file::add_turned_away(self.log.as_ref()?, name.as_str(), event).ok()
+        log_file::add_turned_away(self.log.as_ref()?, name.file(), event).ok()
     }
 
-    /// The log of a name, oldest first.
-    pub(crate) fn read_log(&self, name: &str) -> Vec<Event> {
-        self.log.as_ref().and_then(|log| log_file::read(log, name).ok()).unwrap_or_default()
+    /// The log of a name, or of a tool itself, oldest first; `stem` as its files are called.
+    pub(crate) fn read_log(&self, stem: &str) -> Vec<Event> {
+        self.log.as_ref().and_then(|log| log_file::read(log, stem).ok()).unwrap_or_default()
     }
 
-    /// Every name with a log, sorted.
+    /// The lock whose log is called so; `None`: a tool's own.
+    pub(crate) fn log_owner(&self, stem: &str) -> Option<LockName> {
+        let of = |event: &Event| LockName::of(&event.name).filter(|name| name.file() == stem);
+        LockName::from_stem(stem.as_bytes())
+            .or_else(|| is_hashed(stem.as_bytes()).then(|| self.read_log(stem).iter().find_map(of)).flatten())
+    }
+
+    /// What the log of every name is called, sorted.
     pub(crate) fn logged_names(&self) -> Vec<String> {
         let names = self.log.as_ref().and_then(|log| log.names().ok()).unwrap_or_default();
         let mut names: Vec<String> = names
@@ -209,8 +223,8 @@ impl Records {
 
     /// Takes the guard of a name.
     fn guard(&self, name: &LockName) -> Result<Guard<'_>, Error> {
-        let shown = || format!("{}/{name}.guard", self.folder.path().display());
-        match Guard::take(&self.folder, name.as_str(), PATIENCE) {
+        let shown = || format!("{}/{}.guard", self.folder.path().display(), name.file());
+        match Guard::take(&self.folder, name.file(), PATIENCE) {
             Ok(Taking::Won(guard)) => Ok(guard),
             Ok(Taking::NotAFile(what)) => {
                 Err(Error::new(Kind::CannotCreate, format!("{} is {what}", shown()))
@@ -222,7 +236,7 @@ impl Records {
     }
 
     fn record_error(&self, name: &LockName, error: &std::io::Error) -> Error {
-        Error::io(&format!("{}/{name}.json", self.folder.path().display()), error)
+        Error::io(&format!("{}/{}.json", self.folder.path().display(), name.file()), error)
     }
 }
 
@@ -272,8 +286,9 @@ pub(crate) fn newer(name: &LockName, store: &Records, schema: u64) -> Error {
     Error::new(
         Kind::NewerRecord,
         format!(
-            "{name}: {}/{name}.json has schema {schema}, and this version knows {MEMBER_SCHEMA}",
-            store.path().display()
+            "{name}: {}/{}.json has schema {schema}, and this version knows {MEMBER_SCHEMA}",
+            store.path().display(),
+            name.file()
         ),
     )
     .hint("use the newer version; nothing was touched")

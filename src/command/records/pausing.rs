@@ -96,7 +96,7 @@ impl Records {
             let own = self.read_pause(PauseScope::Lock(name));
             paused(&own, &PauseFound::Nothing, clock::wall()) != PauseState::NotPaused
         };
-        let names = stems.iter().filter_map(|stem| LockName::from_file(stem.as_ref()));
+        let names = stems.iter().filter_map(|stem| self.log_owner(stem));
         let mut names: Vec<LockName> = names.filter(counts).collect();
         names.sort();
         Ok(names)
@@ -105,7 +105,7 @@ impl Records {
     /// The folder and the first part of the file name of a pause.
     fn pause_place<'a>(&'a self, scope: PauseScope<'a>) -> (&'a Dir, &'a str) {
         match scope {
-            PauseScope::Lock(name) => (self.folder(), name.as_str()),
+            PauseScope::Lock(name) => (self.folder(), name.file()),
             PauseScope::Tracker => (self.folder(), ""),
             PauseScope::All => (&self.state.dir, ""),
         }
@@ -116,7 +116,7 @@ impl Records {
         let detail = note.map_or_else(|| format!("by uid {by}"), |note| format!("by uid {by}: {note}"));
         let at = clock::wall().rfc3339();
         let (log, name) = match scope {
-            PauseScope::Lock(name) => (name.as_str(), name.as_str()),
+            PauseScope::Lock(name) => (name.file(), name.as_str()),
             PauseScope::Tracker => (ALL_LOG, "every ticket"),
             PauseScope::All => (ALL_LOG, "everything"),
         };

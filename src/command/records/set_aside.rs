@@ -19,7 +19,7 @@ impl Records {
     pub(crate) fn set_corrupt_aside(&self, name: &LockName) -> Result<String, Error> {
         let guard = self.guard(name)?;
         let last = guard.token().unwrap_or(GuardToken::Garbage);
-        let (found, file) = record_file::read_guarded(self.folder(), name.as_str(), self.kind, name.as_str());
+        let (found, file) = record_file::read_guarded(self.folder(), name.file(), self.kind, name.as_str());
         let judged = self.judge(name, found, Some(last));
         if let State::Corrupt(why) = judged.state()
             && let Some(line) = self.set_aside(name, FIRST, why, file.as_ref())?

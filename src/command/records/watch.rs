@@ -95,14 +95,14 @@ impl<'a> HolderWatch<'a> {
                     return Err(queue_full(name, waiting.unwrap_or(0)));
                 }
                 let alone = mode == EntryMode::Exclusive;
-                let behind = !alone && waiting_line::exclusive_waits(store.folder(), name.as_str());
-                (behind, CountedWaiter::join(store.folder(), name.as_str(), alone).ok())
+                let behind = !alone && waiting_line::exclusive_waits(store.folder(), name.file());
+                (behind, CountedWaiter::join(store.folder(), name.file(), alone).ok())
             }
         };
         let mut watch = Self {
             store,
             name,
-            record: format!("{name}.json"),
+            record: format!("{}.json", name.file()),
             bell: Wakeup::new().ok(),
             rung: false,
             place: None,
@@ -132,17 +132,17 @@ impl<'a> HolderWatch<'a> {
         let Some(bell) = self.bell.as_ref().filter(|_| self.place.is_none()) else { return };
         if self.behind {
             if self.gone.as_ref().is_none_or(|gone| gone.load(Ordering::Acquire)) {
-                self.behind = waiting_line::exclusive_waits(self.store.folder(), self.name.as_str());
+                self.behind = waiting_line::exclusive_waits(self.store.folder(), self.name.file());
             }
             if self.behind {
                 if self.gone.as_ref().is_none_or(|gone| gone.load(Ordering::Acquire)) {
                     let folder = self.store.folder();
-                    self.gone = waiting_line::when_no_exclusive_waits(folder, self.name.as_str(), bell).ok();
+                    self.gone = waiting_line::when_no_exclusive_waits(folder, self.name.file(), bell).ok();
                 }
                 return;
             }
         }
-        self.place = Turn::join(self.store.folder(), self.name.as_str(), bell).ok();
+        self.place = Turn::join(self.store.folder(), self.name.file(), bell).ok();
     }
 
     /// To be called before every look: what happens from now on ends the next [`HolderWatch::rest`].
@@ -176,7 +176,7 @@ impl<'a> HolderWatch<'a> {
     /// The other members have a directory of their own, which may come later than we do.
     fn watch_members(&mut self) {
         if let (Some(inotify), false) = (&self.inotify, self.members_watched)
-            && let Ok(Some(dir)) = record_file::members(self.store.folder(), self.name.as_str(), false)
+            && let Ok(Some(dir)) = record_file::members(self.store.folder(), self.name.file(), false)
         {
             self.members_watched = inotify.also(&dir).is_ok();
         }
@@ -274,7 +274,7 @@ impl<'a> HolderWatch<'a> {
             if self.pulses.len() >= MOST_PULSES {
                 return false;
             }
-            self.pulses.extend(Watched::start(self.store.folder(), self.name.as_str(), token, bell));
+            self.pulses.extend(Watched::start(self.store.folder(), self.name.file(), token, bell));
         }
         self.pulses.iter().any(|pulse| pulse.token == token && !pulse.failed())
     }

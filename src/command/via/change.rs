@@ -23,7 +23,7 @@ fn token_of(typed: Option<u64>, owner: Option<&str>, name: &LockName) -> Result<
         return Err(not_across("--owner").hint("--token N; 'run' exports it as ORION_LOCK_TOKEN"));
     }
     typed
-        .or_else(|| exported_token(name.as_str()))
+        .or_else(|| exported_token(name))
         .ok_or_else(|| Error::usage(format!("whose {name}? No token was exported for it")).hint("--token N"))
 }
 
@@ -124,7 +124,7 @@ pub(super) fn stop(call: &ViaCall, args: LockStop) -> Result<Status, Error> {
                 if begin.elapsed() >= patience {
                     let advice = match kill_after {
                         None => format!(
-                            "to kill it: orion-lock --via {} stop --kill-after 10s --token {token} {name}",
+                            "to kill it: orion-lock --via {} stop --kill-after 10s --token {token} {name:#}",
                             call.place.shown
                         ),
                         Some(_) => {
@@ -187,8 +187,8 @@ pub(super) fn break_open(call: &ViaCall, args: LockBreak) -> Result<Status, Erro
 fn alive(call: &ViaCall, name: &LockName, token: u64, line: String) -> Error {
     let place = &call.place.shown;
     Error::new(Kind::Held, line).hint(format!(
-        "to end it: orion-lock --via {place} stop --token {token} {name}; to take the lock from it, which kills it: \
-         orion-lock --via {place} break --owner-is-alive --token {token} {name}"
+        "to end it: orion-lock --via {place} stop --token {token} {name:#}; to take the lock from it, which kills it: \
+         orion-lock --via {place} break --owner-is-alive --token {token} {name:#}"
     ))
 }
 
@@ -198,7 +198,7 @@ fn confirm(call: &ViaCall, name: &LockName, line: &str, alive: bool, token: u64)
         let alive = if alive { " --owner-is-alive" } else { "" };
         return Err(Error::usage("break asks before it frees a lock, and there is no terminal to ask on")
             .hint(format!(
-                "orion-lock --via {} break --yes{alive} --token {token} {name}",
+                "orion-lock --via {} break --yes{alive} --token {token} {name:#}",
                 call.place.shown
             )));
     }

@@ -158,7 +158,7 @@ fn exports(start: &Start<'_>) -> Vec<(String, Option<String>)> {
     let mut exports = vec![
         (env::name::LOCK_NAME.to_owned(), Some(name.as_str().to_owned())),
         (env::name::LOCK_TOKEN.to_owned(), Some(token.to_string())),
-        (env::name::LOCKS.to_owned(), Some(format!("{held}{name}:{token}"))),
+        (env::name::LOCKS.to_owned(), Some(format!("{held}{}:{token}", name.file()))),
         (env::name::VIA.to_owned(), Some(start.call.place.shown.clone())),
     ];
     let dir = start.call.shared.dir.as_ref().and_then(|dir| std::path::absolute(dir).ok());
