@@ -1,16 +1,16 @@
 # bash completion for orion-lock(1); written from its options, see CONTRIBUTING.md.
 # shellcheck shell=bash
 
-# Locks that were ever held in the directory of this command line.
+# Locks that were ever held in the directory of this command line, as they are to be typed.
 _orion_lock_names() {
-    local lock state
-    {
-        read -r lock state _
-        [[ $lock == NAME && $state == STATE ]] || return 0
-        while read -r lock _; do
-            printf '%s\n' "$lock"
-        done
-    } < <(orion-lock ${dir:+--dir "$dir"} list 2>/dev/null)
+    local lock
+    COMPREPLY=()
+    while IFS= read -r lock; do
+        [[ $lock != "$cur"* ]] || {
+            printf -v lock %q "$lock"
+            COMPREPLY+=("$lock")
+        }
+    done < <(orion-lock ${dir:+--dir "$dir"} list --names 2>/dev/null)
 }
 
 _orion_lock() {
@@ -42,7 +42,7 @@ _orion_lock() {
     if [[ $at != run || $place -le 1 ]]; then
         case $at:$prev in
             where:--pulse)
-                mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur")
+                _orion_lock_names
                 return
                 ;;
             status:--user | list:--user | log:--user | timeline:--user)
@@ -69,13 +69,13 @@ _orion_lock() {
     fi
     case $at:$place in
         '':*) options='--dir --via --json --utc -q --quiet -v --verbose -h --help -V --version' ;;
-        run:0) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait --max-waiting --slots --shared --once --once-ok --cooldown -E --busy-code --tree --max-run --kill-after --replace --owner-only --reentrant --status-file --note --grace --fence --frozen -h --help' ;;
-        acquire:*) options='--dir --via --json --utc -q --quiet -v --verbose --owner --for -n --nonblock -w --wait --max-waiting --slots --shared --once --cooldown -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
+        run:0) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait --max-waiting --slots -s --shared --once --once-ok --cooldown -E --busy-code --tree --max-run --kill-after -x --exclusive -F --no-fork --replace -o --owner-only --reentrant --status-file --note --grace --fence --frozen -h --help' ;;
+        acquire:*) options='--dir --via --json --utc -q --quiet -v --verbose --owner --for -n --nonblock -w --wait --max-waiting --slots -s --shared --once --cooldown -E --busy-code --short-lived --pulse-stdin --note --print-token --reentrant --dry-run -h --help' ;;
         release:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner -h --help' ;;
         verify:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner --orphan-ok -h --help' ;;
         tick:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner --every -h --help' ;;
         status:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
-        wait:*) options='--dir --via --json --utc -q --quiet -v --verbose -w --wait --slots --shared -h --help' ;;
+        wait:*) options='--dir --via --json --utc -q --quiet -v --verbose -w --wait --slots -s --shared -h --help' ;;
         list:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
         hold:*) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait --max-waiting -E --busy-code --note -h --help' ;;
         pause:*) options='--dir --via --json --utc -q --quiet -v --verbose --for --note --all -h --help' ;;
@@ -96,7 +96,7 @@ _orion_lock() {
     fi
     case $at:$place in
         :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold pause resume stop break log timeline check metrics where doctor init' -- "$cur") ;;
-        run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | pause:0 | resume:0 | stop:0 | break:0 | log:0 | timeline:* | check:* | metrics:*) mapfile -t COMPREPLY < <(compgen -W "$(_orion_lock_names)" -- "$cur") ;;
+        run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | pause:0 | resume:0 | stop:0 | break:0 | log:0 | timeline:* | check:* | metrics:*) _orion_lock_names ;;
         run:1) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         run:*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
     esac

@@ -55,8 +55,7 @@ function __orion_lock_names
     if set -l at (contains -i -- --dir $words)
         set dir --dir $words[(math $at + 1)]
     end
-    set -l lines (orion-lock $dir list 2>/dev/null)
-    string match -q 'NAME *' -- $lines[1]; and string replace -r ' .*' '' -- $lines[2..-1]
+    orion-lock $dir list --names 2>/dev/null
 end
 
 complete -c orion-lock -f
@@ -92,7 +91,7 @@ complete -c orion-lock -n '__orion_lock_at run' -s n -l nonblock -d 'Do not wait
 complete -c orion-lock -n '__orion_lock_at run' -s w -l wait -x -d 'Wait that long for it: 90s, 10m, 0, or forever'
 complete -c orion-lock -n '__orion_lock_at run' -l max-waiting -x -d 'With -w: exit at once if N wait for it already'
 complete -c orion-lock -n '__orion_lock_at run' -l slots -x -d 'At most N runs at a time; ORION_LOCK_SLOT has the number'
-complete -c orion-lock -n '__orion_lock_at run' -l shared -d 'Share it with all but an exclusive run'
+complete -c orion-lock -n '__orion_lock_at run' -s s -l shared -d 'Share it with all but an exclusive run'
 complete -c orion-lock -n '__orion_lock_at run' -l once -x -d 'Exit 75 if the last run of NAME that began had this KEY: --once $(date +%F-%H%M)'
 complete -c orion-lock -n '__orion_lock_at run' -l once-ok -x -d 'As --once; only a run that ended with 0 counts. For run it implies --tree'
 complete -c orion-lock -n '__orion_lock_at run' -l cooldown -x -d 'Exit 75 if the last run of NAME ended less than DUR ago'
@@ -100,8 +99,10 @@ complete -c orion-lock -n '__orion_lock_at run' -s E -l busy-code -x -d 'Exit wi
 complete -c orion-lock -n '__orion_lock_at run' -l tree -d 'Hold it until everything the command started has ended'
 complete -c orion-lock -n '__orion_lock_at run' -l max-run -x -d 'End all of it after that time (TERM); implies --tree'
 complete -c orion-lock -n '__orion_lock_at run' -l kill-after -x -d 'Kill what is still there that long after the TERM of --max-run'
+complete -c orion-lock -n '__orion_lock_at run' -s x -l exclusive -d 'Hold it alone (the default; accepted for flock lines)'
+complete -c orion-lock -n '__orion_lock_at run' -s F -l no-fork -d 'Become the command (the default; accepted for flock lines)'
 complete -c orion-lock -n '__orion_lock_at run' -l replace -d 'End the holder first (TERM); waits for it -w, or 30s'
-complete -c orion-lock -n '__orion_lock_at run' -l owner-only -d 'Do not let what the command leaves behind hold the lock'
+complete -c orion-lock -n '__orion_lock_at run' -s o -l owner-only -d 'Do not let what the command leaves behind hold the lock'
 complete -c orion-lock -n '__orion_lock_at run' -l reentrant -d 'Go ahead when an ancestor of ours holds it already'
 complete -c orion-lock -n '__orion_lock_at run' -l status-file -r -F -d 'Write one JSON line per fact there (/dev/fd/3 works)'
 complete -c orion-lock -n '__orion_lock_at run' -l note -x -d 'A word about this run, shown by status'
@@ -117,7 +118,7 @@ complete -c orion-lock -n '__orion_lock_at acquire' -s n -l nonblock -d 'Do not 
 complete -c orion-lock -n '__orion_lock_at acquire' -s w -l wait -x -d 'Wait that long for it: 90s, 10m, 0, or forever'
 complete -c orion-lock -n '__orion_lock_at acquire' -l max-waiting -x -d 'With -w: exit at once if N wait for it already'
 complete -c orion-lock -n '__orion_lock_at acquire' -l slots -x -d 'At most N runs at a time; ORION_LOCK_SLOT has the number'
-complete -c orion-lock -n '__orion_lock_at acquire' -l shared -d 'Share it with all but an exclusive run'
+complete -c orion-lock -n '__orion_lock_at acquire' -s s -l shared -d 'Share it with all but an exclusive run'
 complete -c orion-lock -n '__orion_lock_at acquire' -l once -x -d 'Exit 75 if the last run of NAME that began had this KEY'
 complete -c orion-lock -n '__orion_lock_at acquire' -l cooldown -x -d 'Exit 75 if the last run of NAME ended less than DUR ago'
 complete -c orion-lock -n '__orion_lock_at acquire' -s E -l busy-code -x -d 'Exit with N instead of 75 for a skip'
@@ -144,7 +145,7 @@ complete -c orion-lock -n '__orion_lock_at status' -l all-users -d 'Every users 
 complete -c orion-lock -n '__orion_lock_at status 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at wait' -s w -l wait -x -d 'At most that long (90s, 10m, 0); without it, for ever'
 complete -c orion-lock -n '__orion_lock_at wait' -l slots -x -d 'At most N runs at a time; ORION_LOCK_SLOT has the number'
-complete -c orion-lock -n '__orion_lock_at wait' -l shared -d 'Share it with all but an exclusive run'
+complete -c orion-lock -n '__orion_lock_at wait' -s s -l shared -d 'Share it with all but an exclusive run'
 complete -c orion-lock -n '__orion_lock_at wait 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at list' -l user -x -a '(__fish_complete_users)' -d 'Another users locks'
 complete -c orion-lock -n '__orion_lock_at list' -l all-users -d 'Every users locks'

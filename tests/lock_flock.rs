@@ -70,7 +70,10 @@ fn a_line_of_flock_does_here_what_it_does_there() {
         let _holders = (holder(&tool, true, before, file), holder(&tool, false, before, "l"));
         for words in lines {
             let with = |name: &str| -> Vec<String> {
-                words.iter().map(|word| if *word == "FILE" { name.to_owned() } else { (*word).to_owned() }).collect()
+                words
+                    .iter()
+                    .map(|word| if *word == "FILE" { name.to_owned() } else { (*word).to_owned() })
+                    .collect()
             };
             let done = |real: bool, name: &str| -> Done {
                 let words = with(name);
@@ -83,7 +86,11 @@ fn a_line_of_flock_does_here_what_it_does_there() {
                 69 => 127,
                 code => code,
             };
-            assert_eq!((ours.code, &ours.stdout), (theirs_code, &theirs.stdout), "{before:?} {words:?} {ours:?} {theirs:?}");
+            assert_eq!(
+                (ours.code, &ours.stdout),
+                (theirs_code, &theirs.stdout),
+                "{before:?} {words:?} {ours:?} {theirs:?}"
+            );
         }
     }
 }
@@ -92,7 +99,10 @@ fn a_line_of_flock_does_here_what_it_does_there() {
 fn what_cannot_be_carried_over_is_answered_with_the_line_to_type() {
     let tool = Tool::new();
     for words in [&["-u", "9"][..], &["--unlock", "x"], &["-nu", "x", "true"]] {
-        tool.lock(&[&["run"], words].concat()).expect(64).one_line().says("orion-lock release --owner $$ NAME");
+        tool.lock(&[&["run"], words].concat())
+            .expect(64)
+            .one_line()
+            .says("orion-lock release --owner $$ NAME");
     }
     for words in [&["9"][..], &["-n", "9"], &["-w", "10", "200"], &["-x", "9"]] {
         let done = tool.lock(&[&["run"], words].concat()).expect(64).one_line();

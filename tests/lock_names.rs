@@ -90,7 +90,8 @@ fn a_bad_name_beside_a_held_one_never_hides_the_skip() {
 
 /// Names, and what their files are called.
 fn names() -> Vec<(String, Option<&'static str>)> {
-    let plain = ["feature/login", "acme/tools#42", "/tmp/sync.lock", "a b", "it's $(x)", ".x", "_x", "-rf", "100%"];
+    let plain =
+        ["feature/login", "acme/tools#42", "/tmp/sync.lock", "a b", "it's $(x)", ".x", "_x", "-rf", "100%"];
     let files = [
         "feature%2Flogin",
         "acme%2Ftools%2342",
@@ -102,7 +103,8 @@ fn names() -> Vec<(String, Option<&'static str>)> {
         "%2Drf",
         "100%25",
     ];
-    let mut names: Vec<_> = plain.iter().zip(files).map(|(name, file)| ((*name).to_owned(), Some(file))).collect();
+    let mut names: Vec<_> =
+        plain.iter().zip(files).map(|(name, file)| ((*name).to_owned(), Some(file))).collect();
     // Composed and decomposed are two, and so are two that have their first part in common.
     names.extend(["caf\u{e9}", "cafe\u{301}"].map(|name| (name.to_owned(), None)));
     names.extend(["/".repeat(200), format!("{}x", "/".repeat(199))].map(|name| (name, None)));
@@ -115,7 +117,8 @@ fn any_text_is_a_name_through_every_command() {
     let names = names();
     for (name, file) in &names {
         let run = |args: &[&str]| tool.lock(args);
-        let mut holder = tool.hold_with(&["run", "--", name, "sh", "-c", "echo $ORION_LOCK_TOKEN; read -r end"]);
+        let mut holder =
+            tool.hold_with(&["run", "--", name, "sh", "-c", "echo $ORION_LOCK_TOKEN; read -r end"]);
         let token = holder.line.clone();
         let json = run(&["status", "--json", "--", name]).expect(75).json();
         assert_eq!((json["name"].as_str(), json["token"].to_string()), (Some(name.as_str()), token.clone()));
@@ -133,7 +136,8 @@ fn any_text_is_a_name_through_every_command() {
         run(&["log", "--", name]).expect(0).prints(name).prints("acquired");
         run(&["wait", "--", name]).expect(0).silent();
         // Inside, the token of each of them is found by its name.
-        let inside = "\"$OL\" verify -- \"$1\" && \"$OL\" verify outer && \"$OL\" run --reentrant -- \"$1\" true";
+        let inside =
+            "\"$OL\" verify -- \"$1\" && \"$OL\" verify outer && \"$OL\" run --reentrant -- \"$1\" true";
         let program = bin("orion-lock");
         let program = program.to_str().expect("text");
         run(&["run", "outer", program, "run", "--", name, "sh", "-c", inside, "sh", name]).expect(0).silent();
@@ -164,7 +168,8 @@ fn marks_are_escaped_and_a_hint_is_a_line_for_a_shell() {
     let done = tool.lock(&["run", mark, "true"]).expect(75).says("a\\u{202e}b is held by");
     assert!(!done.stderr.contains('\u{202e}'), "{done:?}");
     let _spaced = tool.hold("my job");
-    let hint = tool.lock(&["break", "--token", &tool.record("my%20job")["token"].to_string(), "my job"]).expect(75);
+    let hint =
+        tool.lock(&["break", "--token", &tool.record("my%20job")["token"].to_string(), "my job"]).expect(75);
     assert!(hint.stderr.contains(" 'my job'; to free"), "{hint:?}");
 }
 

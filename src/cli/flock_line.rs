@@ -21,10 +21,15 @@ pub(super) fn instead(args: &[OsString], error: &clap::Error) -> Option<Error> {
     }
     let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
     if error.kind() == ErrorKind::MissingRequiredArgument && is_number {
-        return Some(Error::usage(format!("{last} alone, a descriptor of flock, is no lock here, and there is no command")).hint(
-            "in a script: orion-lock acquire --owner $$ NAME, in bash: . orion.bash; orion_guard NAME; \
+        return Some(
+            Error::usage(format!(
+                "{last} alone, a descriptor of flock, is no lock here, and there is no command"
+            ))
+            .hint(
+                "in a script: orion-lock acquire --owner $$ NAME, in bash: . orion.bash; orion_guard NAME; \
              for one command: orion-lock run NAME CMD [ARG...]",
-        ));
+            ),
+        );
     }
     None
 }

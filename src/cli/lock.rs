@@ -3,7 +3,8 @@
 use super::lock_control::{LockBreak, LockHold, LockPause, LockResume, LockStop, LockTick, TreeLimits};
 use super::lock_seeing::{LockCheck, LockMetrics, LockTimeline};
 use super::shared::{
-    Busy, BusyNotZero, Entry, FlockWords, InLine, NotAgain, NotAgainHeld, Patience, ShimArgs, Wait, Whose, patience,
+    Busy, BusyNotZero, Entry, FlockWords, InLine, NotAgain, NotAgainHeld, Patience, ShimArgs, Wait, Whose,
+    patience,
 };
 use super::via::{ViaInit, ViaRunOptions};
 use super::{GLOBAL, HELP, Lazy, moment};

@@ -33,7 +33,9 @@ pub(crate) fn check(command: &[OsString], usage: &str) -> Result<(), Error> {
 pub(crate) fn words(command: Vec<OsString>, usage: &str) -> Result<Vec<OsString>, Error> {
     if command.first().is_some_and(|first| first == "-c" || first == "--command") {
         let [_, string] = command.as_slice() else {
-            return Err(Error::usage("-c takes exactly one string").hint("orion-lock run NAME -c 'CMD | CMD'"));
+            return Err(
+                Error::usage("-c takes exactly one string").hint("orion-lock run NAME -c 'CMD | CMD'")
+            );
         };
         return Ok(vec!["sh".into(), "-c".into(), string.clone()]);
     }

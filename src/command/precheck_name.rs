@@ -59,7 +59,8 @@ pub(super) fn check_one(
                 _ => None,
             });
             if let Some(why) = corrupt {
-                let line = format!("{name}: {}/{}.json is corrupt ({why})", store.path().display(), name.file());
+                let line =
+                    format!("{name}: {}/{}.json is corrupt ({why})", store.path().display(), name.file());
                 answer.problems.push(Error::new(Kind::Io, line).hint("the next acquire sets it aside"));
             } else if state.leading().record().is_none() {
                 report.detail(&format!("{name} was never held in {}", store.path().display()));

@@ -180,7 +180,8 @@ pub(crate) fn refusal(store: &Records, name: &LockName, judged: &Judged) -> Erro
         }
         State::Unknown(doubt) => {
             let Some(record) = judged.record() else {
-                let line = format!("{name}: {}/{}.json: {}", store.path().display(), name.file(), doubt.reason());
+                let line =
+                    format!("{name}: {}/{}.json: {}", store.path().display(), name.file(), doubt.reason());
                 // Only what can never be a record may be moved away: an unreadable one may be a live owner's.
                 let odd = matches!(doubt, Doubt::NotAFile(_));
                 let hint =

@@ -130,7 +130,9 @@ fn encode(text: &str) -> String {
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |text: &str| -> String {
-            text.chars().map(|c| if is_mark(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+            text.chars()
+                .map(|c| if is_mark(c) { c.escape_default().to_string() } else { c.to_string() })
+                .collect()
         };
         if !f.alternate() {
             return f.write_str(&shown(&self.text));

@@ -10,8 +10,19 @@ fn name(text: &str) -> LockName {
 fn what_is_no_name() {
     let long = "n".repeat(201);
     let bad: [&[u8]; 13] = [
-        b"", b".", b"..", b"./x", b"../x", b"a\nb", b"\x1b[2J", b"\x7f", "\u{85}".as_bytes(), b"\xff",
-        b"a\xffb", long.as_bytes(), b"10m",
+        b"",
+        b".",
+        b"..",
+        b"./x",
+        b"../x",
+        b"a\nb",
+        b"\x1b[2J",
+        b"\x7f",
+        "\u{85}".as_bytes(),
+        b"\xff",
+        b"a\xffb",
+        long.as_bytes(),
+        b"10m",
     ];
     for text in bad {
         assert!(LockName::parse(OsStr::from_bytes(text)).is_err(), "{text:?}");
@@ -45,9 +56,8 @@ fn what_fits_the_pattern_keeps_its_file_and_the_rest_is_encoded() {
 
 #[test]
 fn a_file_of_nobodys_is_no_name() {
-    let bad: [&[u8]; 12] = [
-        b"", b"%", b"%2", b"%2f", b"%41", b"%zz", b".x", b"_x", b"a b", b"%FF", b"%00", b"a%-0",
-    ];
+    let bad: [&[u8]; 12] =
+        [b"", b"%", b"%2", b"%2f", b"%41", b"%zz", b".x", b"_x", b"a b", b"%FF", b"%00", b"a%-0"];
     for stem in bad {
         assert_eq!(LockName::from_stem(stem), None, "{stem:?}");
     }

@@ -46,8 +46,9 @@ pub(super) fn acquire(call: &LockCall, args: LockAcquire) -> Result<Status, Erro
     let stdin = std::io::stdin();
     let pulse = if args.pulse_stdin {
         if !is_pulse_of(store.folder(), name.file(), &stdin) {
-            return Err(Error::usage("--pulse-stdin: standard input is not the pulse of this lock")
-                .hint(format!("open it first: exec {{P}}<{}/{}.pulse", store.path().display(), name.file())));
+            return Err(Error::usage("--pulse-stdin: standard input is not the pulse of this lock").hint(
+                format!("open it first: exec {{P}}<{}/{}.pulse", store.path().display(), name.file()),
+            ));
         }
         PulsePolicy::Descriptor(stdin.as_fd())
     } else {

@@ -30,8 +30,7 @@ pub(super) fn run(call: LockCall, mut args: LockRun) -> Result<Status, Error> {
     let name = name(&args.name)?;
     let busy = busy_code(args.busy.busy_code, None)?;
     let note = note(args.note.as_deref()).map_err(Error::usage)?;
-    args.command =
-        exec::words(std::mem::take(&mut args.command), "orion-lock run -w 10m NAME CMD [ARG...]")?;
+    args.command = exec::words(std::mem::take(&mut args.command), "orion-lock run -w 10m NAME CMD [ARG...]")?;
     if let Some(option) = args.via.typed() {
         return Err(elsewhere::only_with_via(option));
     }

@@ -46,7 +46,9 @@ pub(super) fn stop(call: &LockCall, args: &LockStop) -> Result<Status, Error> {
         }
         HolderEnd::StillThere(judged, left) => {
             let advice = match args.kill_after {
-                None => format!("to kill it: orion-lock stop --kill-after 10s --token {} {name:#}", args.token),
+                None => {
+                    format!("to kill it: orion-lock stop --kill-after 10s --token {} {name:#}", args.token)
+                }
                 Some(_) => "it was killed and has not ended: state D, or in a frozen cgroup?".to_owned(),
             };
             Err(still_there(&name, &judged, &left, &advice))

@@ -262,7 +262,8 @@ impl Records {
         let look_for_others = others || may_have_members(&first.found, self.kind);
         let mut all = vec![first];
         if look_for_others {
-            let found = |error: &io::Error| Found::Unreadable(format!("{}.members: {}", name.file(), reason(error)));
+            let found =
+                |error: &io::Error| Found::Unreadable(format!("{}.members: {}", name.file(), reason(error)));
             let positions = match record_file::members(self.folder(), name.file(), false) {
                 Ok(None) => Ok(None),
                 Ok(Some(dir)) => record_file::positions(&dir).map(|positions| Some((dir, positions))),
@@ -283,7 +284,11 @@ impl Records {
 
     /// The folder of the record at a position, for messages.
     pub(super) fn folder_of(&self, name: &LockName, position: u32) -> PathBuf {
-        if position == FIRST { self.path().to_owned() } else { self.path().join(format!("{}.members", name.file())) }
+        if position == FIRST {
+            self.path().to_owned()
+        } else {
+            self.path().join(format!("{}.members", name.file()))
+        }
     }
 
     /// Does `act` with the directory and the name of the record at a position; makes that directory when
