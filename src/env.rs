@@ -71,6 +71,8 @@ pub(crate) mod name {
     pub(crate) const JIRA_TOKEN: &str = "JIRA_TOKEN";
     /// The API of a GitHub Enterprise server.
     pub(crate) const GITHUB_API: &str = "GITHUB_API_URL";
+    /// Between the programs of a run of a ticket: token, nonce and name of its row in the database that decides.
+    pub(crate) const CLAIM_ROW: &str = "ORION_CLAIM_ROW";
     /// Exported by `orion-claim run`: the ticket's key.
     pub(crate) const TICKET: &str = "ORION_TICKET";
     /// Exported by `orion-claim run`: the claim's token.

@@ -54,7 +54,7 @@ pub(crate) struct ClaimShared {
     /// file:/DIR, github:OWNER/REPO, gitlab:HOST/PATH, gitea:HOST/OWNER/REPO, jira:URL/PROJECT or command:/PROG
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) tracker: Option<String>,
-    /// Who decides a race: guard, label-gate, comment-order, git-ref or none
+    /// Who decides a race: guard, label-gate, comment-order, git-ref, none, or a PostgreSQL by URL
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME", hide_short_help = true)]
     pub(crate) arbiter: Option<String>,
     /// Only this machine claims from that tracker
@@ -85,6 +85,8 @@ pub(crate) struct ClaimShared {
 
 /// The hidden subcommand of the shim.
 pub(crate) const SHIM: &str = "run-shim";
+/// The hidden subcommand of a pass.
+pub(crate) const TAKE_OVER: &str = "take-over";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -126,6 +128,9 @@ pub(crate) enum ClaimCommand {
     /// What `run` starts in the command's place; waits for its record, then becomes the command
     #[command(name = SHIM, hide = true)]
     Shim(ShimArgs),
+    /// What a pass starts for a ticket whose machine lost the database that decides
+    #[command(name = TAKE_OVER, hide = true)]
+    TakeOver(ClaimTakeOver),
 }
 
 /// `status`
@@ -281,6 +286,17 @@ pub(crate) struct ClaimReconcile {
     /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// What a pass starts; not for people.
+#[derive(Args, Debug)]
+pub(crate) struct ClaimTakeOver {
+    /// The event that put the working label on, as it was seen
+    #[arg(long, value_name = "ID")]
+    pub(crate) event: Option<String>,
+    /// The ticket
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
 }
 
 /// `free`

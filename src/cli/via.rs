@@ -19,6 +19,9 @@ pub(crate) struct ViaRunOptions {
     /// With --via: so long a stopped run waits for the database before it is killed (1h)
     #[arg(long, value_name = "DUR", value_parser = duration, hide_short_help = true)]
     pub(crate) frozen: Option<Duration>,
+    /// The token to take; for 'orion-claim'
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) floor: Option<u64>,
 }
 
 impl ViaRunOptions {
@@ -92,6 +95,57 @@ pub(crate) struct ViaShimArgs {
     /// The command
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// How `orion-claim` speaks to a database that decides who gets a ticket; not for people.
+#[cfg(feature = "postgres")]
+#[derive(Debug, clap::Parser)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct ViaArbiter {
+    /// The database, instead of ORION_VIA
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) via: Option<String>,
+    /// State directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<std::path::PathBuf>,
+    /// The tracker whose tickets are meant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tickets: String,
+    #[command(subcommand)]
+    pub(crate) command: ViaArbiterCommand,
+}
+
+/// What it may be asked.
+#[cfg(feature = "postgres")]
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ViaArbiterCommand {
+    /// The rows, and what an onlooker may say of them
+    Look,
+    /// Take a row for a process that keeps no session
+    Take {
+        #[arg(long, value_name = "TEXT")]
+        nonce: String,
+        #[arg(long, value_name = "N")]
+        floor: u64,
+        #[arg(long, value_name = "PID")]
+        pid: u32,
+        #[arg(long, value_name = "TEXT")]
+        comm: String,
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Give back the row of this nonce
+    GiveBack {
+        #[arg(long, value_name = "TEXT")]
+        nonce: String,
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Break a row that no session holds
+    Free {
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 /// The program behind `orion-lock --via` and `orion-precheck --via`; these call it, people do not.

@@ -3,7 +3,6 @@
 
 use crate::env;
 use crate::error::{Error, reason};
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -17,13 +16,28 @@ pub(crate) fn is_meant(typed: Option<&str>) -> bool {
 
 /// Becomes the helper as `tool` (`lock`, `precheck`); comes back only with the reason why not.
 pub(crate) fn become_helper(tool: &str) -> Error {
+    match helper(tool) {
+        Ok(mut command) => cannot_run(&command.args(std::env::args_os().skip(1)).exec()),
+        Err(error) => error,
+    }
+}
+
+/// The helper as `tool`, still without arguments.
+///
+/// # Errors
+/// CONFIG: nobody can tell where it is.
+pub(crate) fn helper(tool: &str) -> Result<Command, Error> {
     let helper = std::fs::read_link("/proc/self/exe").ok().and_then(|exe| Some(exe.parent()?.join(HELPER)));
-    let Some(helper) = helper else {
-        return Error::config(format!("{HELPER} cannot be found: /proc/self/exe cannot be read"));
-    };
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let failed = Command::new(&helper).arg(tool).arg(env!("CARGO_PKG_VERSION")).args(arguments).exec();
-    Error::config(format!("{} cannot be run: {}", helper.display(), reason(&failed))).hint(
+    let helper = helper
+        .ok_or_else(|| Error::config(format!("{HELPER} cannot be found: /proc/self/exe cannot be read")))?;
+    let mut command = Command::new(helper);
+    command.arg(tool).arg(env!("CARGO_PKG_VERSION"));
+    Ok(command)
+}
+
+/// The helper is not there, or is no program.
+pub(crate) fn cannot_run(error: &std::io::Error) -> Error {
+    Error::config(format!("{HELPER} beside this program cannot be run: {}", reason(error))).hint(
         "locks on a database need that program of the same version there (feature and package: postgres)",
     )
 }

@@ -1,5 +1,6 @@
 //! The ways to decide which of several watchers gets a ticket.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Who decides.
@@ -13,14 +14,16 @@ pub(crate) enum Arbiter {
     CommentOrder,
     /// Whoever creates a ref in a git remote.
     GitRef,
+    /// The ticket's row in a PostgreSQL.
+    Database,
     /// Nobody: one watcher on one machine.
     None,
 }
 
 impl Arbiter {
     /// Every one, in the order of the manual.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Guard, Self::LabelGate, Self::CommentOrder, Self::GitRef, Self::None];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Guard, Self::LabelGate, Self::CommentOrder, Self::GitRef, Self::Database, Self::None];
 
     /// The word for `--arbiter`.
     pub(crate) fn as_str(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Arbiter {
             Self::LabelGate => "label-gate",
             Self::CommentOrder => "comment-order",
             Self::GitRef => "git-ref",
+            Self::Database => "database",
             Self::None => "none",
         }
     }
@@ -43,6 +47,36 @@ impl fmt::Display for Arbiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What an onlooker may say of a ticket's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ArbiterState {
+    /// Given back, or never taken.
+    Free,
+    /// Its holder has its session, or is known to live.
+    Held,
+    /// Its holder lost its session, and somebody waits for the end of its grace.
+    Settling,
+    /// Its holder lost its session; after its grace the row may be taken over.
+    Cut,
+    /// Nobody has a session for it, and nobody promised one: a claim by `acquire`.
+    Kept,
+    /// Its holder is known here to have ended.
+    Ended,
+    /// Of a newer version.
+    Newer,
+}
+
+/// A row, as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct ArbiterRow {
+    /// The ticket's key.
+    pub(crate) name: String,
+    pub(crate) token: u64,
+    pub(crate) nonce: Option<String>,
+    pub(crate) state: ArbiterState,
 }
 
 /// What a tracker can promise.

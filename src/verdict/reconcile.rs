@@ -5,6 +5,7 @@
 //! [`Action::Look`]: read the ticket itself and its events, and ask again. No
 //! write ever follows from a fact that was not read.
 
+use crate::model::arbiter::ArbiterState;
 use std::time::Duration;
 
 /// A live owner whose log ends with the finished boundary gets this long for its own hand-over.
@@ -22,6 +23,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) ticket: TicketFacts,
     /// What this machine has about it.
     pub(crate) record: RecordFacts,
+    /// Its row, where a database decides, the database answered, and no record here says more.
+    pub(crate) row: Option<ArbiterState>,
 }
 
 /// The ticket.
@@ -190,6 +193,8 @@ pub(crate) enum Action {
     SetAside,
     /// The unreadable record aside; then as with none.
     SetCorruptAside,
+    /// Its machine lost the database that decides: wait for its grace, take the row, then as [`Action::Requeue`].
+    TakeOver,
 }
 
 /// The answer.
@@ -216,6 +221,18 @@ pub(crate) fn judge(facts: &Facts<'_>) -> TicketVerdict {
         RecordFacts::Here(claim) => not_working(facts.key, ticket, claim),
         _ if ticket.closed && ticket.working => {
             act(Action::Unlock, "closed by hand, and still carried the lock")
+        }
+        RecordFacts::None if ticket.working && facts.row == Some(ArbiterState::Cut) => act(
+            Action::TakeOver,
+            "its machine lost the database; when its grace is over, its run must have stopped",
+        ),
+        RecordFacts::None
+            if ticket.working && matches!(facts.row, Some(ArbiterState::Held | ArbiterState::Settling)) =>
+        {
+            keep("another machine has it; the database sees its session, or somebody who takes it over")
+        }
+        RecordFacts::None if ticket.working && facts.row == Some(ArbiterState::Ended) => {
+            act(Action::TakeOver, "its run is known here to have ended")
         }
         RecordFacts::OtherHost { .. } | RecordFacts::None
             if ticket.working && ticket.host == NamedHost::Other =>

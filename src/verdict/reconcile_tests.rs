@@ -64,7 +64,7 @@ fn held(holder: OwnerState) -> RecordedClaim {
 }
 
 fn judged(letters: &str, record: RecordFacts) -> TicketVerdict {
-    judge(&Facts { key: "K-1", ticket: ticket(letters), record })
+    judge(&Facts { key: "K-1", ticket: ticket(letters), record, row: None })
 }
 
 fn action(letters: &str, claim: RecordedClaim) -> (Action, bool) {
@@ -276,7 +276,7 @@ fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
                     for finished in ENDS {
                         let claim = RecordedClaim { state, holder, working_label, finished, deaths: 0 };
                         let record = RecordFacts::Here(claim);
-                        let judgement = judge(&Facts { key: "K", ticket, record });
+                        let judgement = judge(&Facts { key: "K", ticket, record, row: None });
                         let writes = matches!(
                             judgement.action,
                             MoveToReady | FinishHandOver | Requeue | Fail | UndoGate
@@ -306,4 +306,44 @@ fn no_ticket_changes_unless_its_owner_is_gone_or_a_person_closed_it() {
             }
         }
     }
+}
+
+/// The row of a ticket: only one that was cut off with a grace, or whose end is known here, lets another machine act.
+#[test]
+fn another_machines_ticket_is_taken_over_only_when_its_row_says_that_its_run_must_stand() {
+    let states = [
+        ArbiterState::Free,
+        ArbiterState::Held,
+        ArbiterState::Settling,
+        ArbiterState::Cut,
+        ArbiterState::Kept,
+        ArbiterState::Ended,
+        ArbiterState::Newer,
+    ];
+    for host in [NamedHost::None, NamedHost::Ours, NamedHost::Other] {
+        for state in states {
+            let of = |letters: &str, record: RecordFacts| {
+                let ticket = TicketFacts { host, ..ticket(letters) };
+                judge(&Facts { key: "K-1", ticket, record, row: Some(state) })
+            };
+            let takes = matches!(state, ArbiterState::Cut | ArbiterState::Ended);
+            assert_eq!(of("w", RecordFacts::None).action == TakeOver, takes, "{state:?}");
+            assert_eq!(of("wq", RecordFacts::None).action == TakeOver, takes, "{state:?}");
+            assert_eq!(of("cw", RecordFacts::None).action, Unlock, "a person closed it");
+            for letters in ["", "q", "h", "c"] {
+                assert_eq!(of(letters, RecordFacts::None).action, Keep, "{state:?} {letters}");
+            }
+            for record in [RecordFacts::OtherHost { host: "pi".into() }, RecordFacts::Newer] {
+                assert_eq!(of("w", record).action, Keep, "{state:?}");
+            }
+            let here = RecordFacts::Here(held(UNKNOWN));
+            assert_eq!(of("w", here).action, Keep, "what this machine knows itself goes first");
+        }
+    }
+    let quiet = |row| {
+        let verdict = judge(&Facts { key: "K-1", ticket: ticket("w"), record: RecordFacts::None, row });
+        !verdict.report
+    };
+    assert!(quiet(Some(ArbiterState::Held)) && quiet(Some(ArbiterState::Settling)), "it lives: no news");
+    assert!(!quiet(Some(ArbiterState::Kept)) && !quiet(Some(ArbiterState::Free)) && !quiet(None));
 }

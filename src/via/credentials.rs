@@ -1,14 +1,11 @@
 //! Where a database is, and the password for it: WHERE, /etc/orion/via, the service file, the password file.
 
 use crate::error::{Error, reason};
-use crate::model::via::{ViaPassword, ViaTarget};
+use crate::model::via::{NAMES, VIA_CLAIM, VIA_LOCK, ViaPassword, ViaTarget};
 use rustix::fs::{OFlags, fstat};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Names of databases for everybody on this machine: root's, `NAME URL` a line.
-pub(crate) const NAMES: &str = "/etc/orion/via";
 
 /// What the environment says about databases. Read by the caller.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +26,36 @@ pub(crate) struct ViaPlace {
     pub(crate) target: ViaTarget,
     pub(crate) user: String,
     pub(crate) database: String,
+    /// Not the rows of locks are meant, but those of this tracker's tickets.
+    pub(crate) tickets: Option<String>,
+}
+
+impl ViaPlace {
+    /// The same database, for a tracker's tickets.
+    pub(crate) fn for_tickets(self, tracker: Option<String>) -> Self {
+        Self { tickets: tracker, ..self }
+    }
+
+    /// The kind of its rows.
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.tickets.is_some() { VIA_CLAIM } else { VIA_LOCK }
+    }
+
+    /// What a row is called there.
+    pub(crate) fn row_name(&self, name: &str) -> String {
+        match &self.tickets {
+            Some(tracker) => format!("{tracker}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// And here; `None`: it is none of these.
+    pub(crate) fn local_name<'n>(&self, row: &'n str) -> Option<&'n str> {
+        match &self.tickets {
+            Some(tracker) => row.strip_prefix(tracker.as_str())?.strip_prefix('/'),
+            None => Some(row),
+        }
+    }
 }
 
 /// Resolves WHERE: the argument, else ORION_VIA.
@@ -75,7 +102,7 @@ pub(crate) fn resolve(typed: Option<&str>, env: &ViaEnvironment) -> Result<ViaPl
             },
         };
     }
-    Ok(ViaPlace { shown, target, user, database })
+    Ok(ViaPlace { shown, target, user, database, tickets: None })
 }
 
 fn parsed(url: &str, what: &str) -> Result<ViaTarget, Error> {

@@ -13,9 +13,6 @@ use std::time::Duration;
 /// How long a call may take; the server's own limit for a statement is 10 s.
 const ANSWER: Duration = Duration::from_secs(12);
 
-/// What a lock is for.
-pub(crate) const VIA_LOCK: &str = "lock";
-
 /// What is to stand in the row.
 #[derive(Clone, Debug)]
 pub(crate) struct ViaRequest {
@@ -31,6 +28,8 @@ pub(crate) struct ViaRequest {
     pub(crate) once_ok: bool,
     /// `--cooldown`
     pub(crate) cooldown_ms: Option<u64>,
+    /// The token is to be this, unless the row has that one or a later one already; else the server's clock decides.
+    pub(crate) floor: Option<u64>,
 }
 
 /// Who is to be taken over: token and generation of the row that was settled.
@@ -150,7 +149,8 @@ impl ViaSession {
     /// [`ViaFault`]; whether it was taken is then not known, and closing the session gives it back.
     pub(crate) fn take(&mut self, wish: &ViaRequest, over: Option<ViaOver>) -> Result<ViaTake, ViaFault> {
         let query = format!(
-            "select orion.take_1('{VIA_LOCK}', {}, {}, {}, {}::jsonb, {}, {}, {}, {}, {})::text",
+            "select orion.take_1('{}', {}, {}, {}, {}::jsonb, {}, {}, {}, {}, {}, {})::text",
+            self.kind,
             literal(&wish.name),
             literal(&wish.nonce),
             number(wish.grace_ms),
@@ -160,6 +160,7 @@ impl ViaSession {
             number(wish.cooldown_ms),
             number(over.map(|over| over.0)),
             number(over.map(|over| over.1)),
+            number(wish.floor),
         );
         let answer: Answer = read(proof(self.ask(&query, ANSWER)?)?)?;
         let strange = || ViaFault::Down(format!("its answer is not ours: {}", answer.answer));
@@ -185,7 +186,8 @@ impl ViaSession {
     /// # Errors
     /// [`ViaFault`].
     pub(crate) fn settling(&mut self, name: &str) -> Result<ViaSettling, ViaFault> {
-        read(self.ask(&format!("select orion.settle_1('{VIA_LOCK}', {})::text", literal(name)), ANSWER)?)
+        let kind = self.kind;
+        read(self.ask(&format!("select orion.settle_1('{kind}', {})::text", literal(name)), ANSWER)?)
     }
 
     /// Gives back the lock of a row that was not taken.
@@ -193,7 +195,8 @@ impl ViaSession {
     /// # Errors
     /// [`ViaFault`].
     pub(crate) fn step_back(&mut self, name: &str) -> Result<(), ViaFault> {
-        self.ask(&format!("select orion.unlock_1('{VIA_LOCK}', {})", literal(name)), ANSWER).map(drop)
+        let kind = self.kind;
+        self.ask(&format!("select orion.unlock_1('{kind}', {})", literal(name)), ANSWER).map(drop)
     }
 
     /// Proves that this session has the lock. `began`: the command was executed.
@@ -230,7 +233,8 @@ impl ViaSession {
         time: Duration,
     ) -> Result<ViaAttach, ViaFault> {
         let query = format!(
-            "select orion.attach_1('{VIA_LOCK}', {}, {}, {token}, {}, {}, {}::jsonb)::text",
+            "select orion.attach_1('{}', {}, {}, {token}, {}, {}, {}::jsonb)::text",
+            self.kind,
             literal(&wish.name),
             literal(&wish.nonce),
             number(wish.grace_ms),
@@ -273,7 +277,8 @@ impl ViaSession {
         by: &Value,
     ) -> Result<String, ViaFault> {
         let query = format!(
-            "select orion.release_1('{VIA_LOCK}', {}, {token}, {}, {executed}, {status}, {}::jsonb)",
+            "select orion.release_1('{}', {}, {token}, {}, {executed}, {status}, {}::jsonb)",
+            self.kind,
             literal(name),
             literal(nonce),
             literal(&by.to_string()),
@@ -286,7 +291,8 @@ impl ViaSession {
     /// # Errors
     /// [`ViaFault`].
     pub(crate) fn look(&mut self, name: Option<&str>) -> Result<ViaLook, ViaFault> {
-        read(self.ask(&format!("select orion.look_1('{VIA_LOCK}', {})::text", nullable(name)), ANSWER)?)
+        let kind = self.kind;
+        read(self.ask(&format!("select orion.look_1('{kind}', {})::text", nullable(name)), ANSWER)?)
     }
 
     /// From now on news of releases come to this session.
@@ -302,8 +308,8 @@ impl ViaSession {
     /// # Errors
     /// [`ViaFault`].
     pub(crate) fn tick(&mut self, name: &str, token: u64, every_s: Option<u64>) -> Result<String, ViaFault> {
-        let query =
-            format!("select orion.tick_1('{VIA_LOCK}', {}, {token}, {})", literal(name), number(every_s));
+        let kind = self.kind;
+        let query = format!("select orion.tick_1('{kind}', {}, {token}, {})", literal(name), number(every_s));
         text(self.ask(&query, ANSWER)?)
     }
 
@@ -318,11 +324,13 @@ impl ViaSession {
         kill: bool,
         by: &Value,
     ) -> Result<String, ViaFault> {
-        let (name, by) = (literal(name), literal(&by.to_string()));
-        text(self.ask(
-            &format!("select orion.stop_1('{VIA_LOCK}', {name}, {token}, {kill}, {by}::jsonb)"),
-            ANSWER,
-        )?)
+        let (kind, name, by) = (self.kind, literal(name), literal(&by.to_string()));
+        text(
+            self.ask(
+                &format!("select orion.stop_1('{kind}', {name}, {token}, {kill}, {by}::jsonb)"),
+                ANSWER,
+            )?,
+        )
     }
 
     /// Frees it by hand.
@@ -336,11 +344,13 @@ impl ViaSession {
         alive: bool,
         by: &Value,
     ) -> Result<String, ViaFault> {
-        let (name, by) = (literal(name), literal(&by.to_string()));
-        text(self.ask(
-            &format!("select orion.break_1('{VIA_LOCK}', {name}, {token}, {alive}, {by}::jsonb)"),
-            ANSWER,
-        )?)
+        let (kind, name, by) = (self.kind, literal(name), literal(&by.to_string()));
+        text(
+            self.ask(
+                &format!("select orion.break_1('{kind}', {name}, {token}, {alive}, {by}::jsonb)"),
+                ANSWER,
+            )?,
+        )
     }
 
     /// What happened, oldest first.
@@ -353,9 +363,10 @@ impl ViaSession {
         lines: usize,
         since: Option<Duration>,
     ) -> Result<Vec<Value>, ViaFault> {
+        let kind = self.kind;
         let since = number(since.map(|since| since.as_secs_f64()));
         read(self.ask(
-            &format!("select orion.log_1('{VIA_LOCK}', {}, {lines}, {since})::text", nullable(name)),
+            &format!("select orion.log_1('{kind}', {}, {lines}, {since})::text", nullable(name)),
             ANSWER,
         )?)
     }

@@ -78,7 +78,8 @@ $fn$;
 -- The protocol. The number is its version: an upgrade adds _2 beside it.
 
 create or replace function orion.take_1(p_kind text, p_name text, p_nonce text, p_grace_ms int, p_holder jsonb,
-  p_once text, p_once_ok bool, p_cooldown_ms bigint, p_over bigint, p_over_gen int) returns jsonb
+  p_once text, p_once_ok bool, p_cooldown_ms bigint, p_over bigint, p_over_gen int,
+  p_floor bigint) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $fn$
 declare
   v_id int; v_token bigint; v_why text; r orion.lock; m orion.meta; v_young bool;
@@ -136,7 +137,8 @@ begin
     update orion.meta set timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8),
       sysid = (select system_identifier from pg_control_system());
   end if;
-  v_token := greatest(r.token, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) + 1;
+  -- Who keeps records under a token of its own brings it; else the clock.
+  v_token := greatest(r.token + 1, coalesce(p_floor, floor(extract(epoch from clock_timestamp()) * 1000)::bigint + 1));
   update orion.lock set token = v_token, gen = 0, nonce = p_nonce, backend = pg_backend_pid(), grace_ms = p_grace_ms,
     once_key = p_once, holder = p_holder, acquired_at = clock_timestamp(), seen_at = null, last_tick = null,
     stop_asked_at = null, stop_kill = false, released_at = null, released_by = null, ran_ended_at = r.ran_ended_at

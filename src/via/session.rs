@@ -54,6 +54,8 @@ pub(crate) struct ServerFacts {
 #[derive(Debug)]
 pub(crate) struct ViaSession {
     wire: Wire,
+    /// Which rows it is for.
+    pub(super) kind: &'static str,
     pub(crate) facts: ServerFacts,
 }
 
@@ -131,7 +133,7 @@ impl ViaSession {
                 "fsync=on in postgresql.conf",
             ));
         }
-        Ok(Self { wire, facts })
+        Ok(Self { wire, kind: place.kind(), facts })
     }
 
     /// Asks the server something.

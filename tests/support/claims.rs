@@ -116,6 +116,12 @@ impl Board {
         record(&self.tool.dir(), key)
     }
 
+    /// A claim's record on a machine with that state directory.
+    #[track_caller]
+    pub(crate) fn record_of(&self, state: &Path, key: &str) -> Value {
+        record(state, key)
+    }
+
     /// Changes a claim's record in place.
     #[track_caller]
     pub(crate) fn edit_record(&self, key: &str, edit: impl FnOnce(&mut Value)) {

@@ -6,6 +6,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../support/claims.rs"]
+mod claims;
+
+mod claims_rows;
 mod commands;
 mod kills;
 mod outages;

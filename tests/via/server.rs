@@ -132,6 +132,19 @@ impl Postgres {
         self.temp.path()
     }
 
+    /// Its socket.
+    pub(crate) fn door(&self) -> PathBuf {
+        self.dir().join(format!(".s.PGSQL.{}", self.port))
+    }
+
+    /// Runs SQL in the database of the locks through another socket in the directory.
+    #[track_caller]
+    pub(crate) fn sql_by(&self, port: &str, text: &str) -> String {
+        let mut psql = Command::new("psql");
+        psql.args(["-XAtq", "-U", "postgres", "-d", "locks", "-p", port, "-h"]).arg(self.dir());
+        run(psql.args(["-c", text])).expect(0).stdout
+    }
+
     /// The directory of its data.
     pub(crate) fn data(&self) -> PathBuf {
         self.temp.path().join("data")

@@ -37,6 +37,8 @@ pub(super) struct ClaimAttempt<'a> {
     pub(super) name: &'a LockName,
     pub(super) token: u64,
     pub(super) nonce: String,
+    /// Whose the claim becomes.
+    pub(super) owners: &'a [ProcessIdentity],
     pub(super) round: Option<EventId>,
     pub(super) stage: Option<&'a str>,
     /// Labels of the time before the ticket was queued again: they go with the claim.

@@ -4,7 +4,7 @@
 use super::deaths::boot;
 use super::{Claims, attrs, workers};
 use crate::command::records::Judged;
-use crate::model::arbiter::Arbiter;
+use crate::model::arbiter::{Arbiter, ArbiterState};
 use crate::model::claim::{Attrs, Phase};
 use crate::model::record::{Record, VIA_RUN};
 use crate::model::stage;
@@ -29,6 +29,8 @@ pub(super) struct View {
     pub(super) attrs: Attrs,
     /// Our working event, recorded or found.
     pub(super) working_event: Option<EventId>,
+    /// The newest event that put the working label on, whoever's.
+    pub(super) newest_working: Option<EventId>,
     /// A person queued it again under the claim.
     pub(super) wished: bool,
 }
@@ -80,9 +82,14 @@ pub(super) fn view(
             }
         },
     };
-    let judgement = judge(&Facts { key: key.as_str(), ticket: ticket_facts, record: facts });
+    // Only the row of a ticket of somebody else can say more than its record.
+    let ask = facts == RecordFacts::None && ticket_facts.working && !ticket_facts.closed;
+    let row = claims.rows.as_ref().filter(|_| ask).and_then(|rows| rows.state(key));
+    let judgement = judge(&Facts { key: key.as_str(), ticket: ticket_facts, record: facts, row });
     let wished = is_wished(claims, ticket, events.unwrap_or_default(), working_event.as_ref());
-    Ok(View { judgement, record: record.cloned(), attrs, working_event, wished })
+    let newest = newest_labeled(events.unwrap_or_default(), &labels.working);
+    let newest_working = newest.map(|event| event.id.clone());
+    Ok(View { judgement, record: record.cloned(), attrs, working_event, newest_working, wished })
 }
 
 /// Which machine does the ticket name?
@@ -229,6 +236,12 @@ fn unrecorded(
             }
             attrs.round()
         }
+        Some(Arbiter::Database) => {
+            if !own_row(claims, key, &attrs.nonce)? {
+                return Ok(None);
+            }
+            attrs.round()
+        }
         Some(Arbiter::None) => attrs.round(),
         // Its working event comes with the write and is signed.
         Some(Arbiter::Guard) | None => return Ok(None),
@@ -276,6 +289,13 @@ pub(super) fn own_ref(claims: &Claims, key: &Key, nonce: &str) -> Result<Option<
     let Some((id, blob)) = git.read(key)? else { return Ok(None) };
     let record: serde_json::Value = serde_json::from_slice(&blob).unwrap_or_default();
     Ok((record["nonce"].as_str() == Some(nonce)).then_some(id))
+}
+
+/// Does the ticket's row hold our nonce?
+fn own_row(claims: &Claims, key: &Key, nonce: &str) -> Result<bool, Failure> {
+    let Some(rows) = &claims.rows else { return Ok(false) };
+    let row = rows.row_now(key)?;
+    Ok(row.is_some_and(|row| row.state != ArbiterState::Free && row.nonce.as_deref() == Some(nonce)))
 }
 
 /// Is it through with the ticket: by its own decision, or by the last event of its log?

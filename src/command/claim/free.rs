@@ -76,6 +76,9 @@ pub(super) fn free(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
         return Err(Error::usage(format!("{key} {what}{still}"))
             .hint("if you have made sure that nobody works on it, add --yes"));
     }
+    if let Some(rows) = &claims.rows {
+        rows.free(&key)?;
+    }
     let swapped = if only_ref || only_here || only_marker {
         Swapped::Done(None)
     } else if ticket.closed {

@@ -30,6 +30,12 @@ pub(super) fn init(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     }
     findings.extend(claims.tracker.check(!args.check).map_err(setting)?);
     findings.push(TrackerFinding::good(format!("arbiter {}", claims.arbiter)));
+    if let Some(rows) = &claims.rows {
+        findings.push(match rows.look() {
+            Ok(_) => TrackerFinding::good("the database that decides answers, and its locks are set up"),
+            Err(error) => TrackerFinding::bad(format!("the database that decides: {error}")),
+        });
+    }
     findings.push(TrackerFinding::good(format!("records in {}", claims.store.path().display())));
     let ok = findings.iter().all(|finding| finding.ok);
     if call.report.json {

@@ -20,6 +20,7 @@ mod reconcile;
 mod release;
 mod repair;
 mod right;
+mod rows;
 mod run;
 mod settings;
 mod settings_file;
@@ -28,6 +29,7 @@ mod shim;
 mod stage;
 mod status;
 mod supervise;
+mod take_over;
 mod tick;
 mod undo;
 mod verify;
@@ -58,6 +60,7 @@ use crate::tracker::{self, Tracker};
 use crate::verdict::arbitrate;
 use crate::verdict::liveness::{Judgement, State};
 use crate::verdict::ownership::Credential;
+use rows::TicketRows;
 use serde_json::{Value, json};
 use settings::ClaimSettings;
 use std::ffi::OsStr;
@@ -98,6 +101,7 @@ pub fn main() -> ExitCode {
             ClaimCommand::Reconcile(reconcile) => reconcile::reconcile(&call, &reconcile),
             ClaimCommand::Watch(watch) => watch::watch(&call, &watch),
             ClaimCommand::Free(free) => free::free(&call, &free),
+            ClaimCommand::TakeOver(take_over) => take_over::take_over(&call, &take_over),
             ClaimCommand::Shim(shim) => shim::shim(call, &shim),
         }
     })
@@ -117,6 +121,8 @@ struct Claims {
     tracker: Box<dyn Tracker>,
     arbiter: Arbiter,
     git: Option<GitRef>,
+    /// Where a database decides.
+    rows: Option<TicketRows>,
     store: Records,
     report: Report,
 }
@@ -146,7 +152,8 @@ impl ClaimCall {
             )?),
             _ => None,
         };
-        Ok(Claims { settings, tracker, arbiter, git, store, report: self.report })
+        let rows = (arbiter == Arbiter::Database).then(|| TicketRows::new(self, &settings));
+        Ok(Claims { settings, tracker, arbiter, git, rows, store, report: self.report })
     }
 
     /// The records of a tracker's claims; made when missing.

@@ -35,6 +35,10 @@ impl ClaimAttempt<'_> {
                 self.take_ref()?;
                 self.swap().map_err(|end| self.give_ref_back(end))
             }
+            Arbiter::Database => {
+                self.take_row()?;
+                self.swap().map_err(|end| self.give_ref_back(end))
+            }
             Arbiter::Guard | Arbiter::None => self.swap(),
         }
     }
@@ -193,7 +197,28 @@ impl ClaimAttempt<'_> {
         }
     }
 
-    /// Gives the ref back after a swap that did not come.
+    /// Takes the ticket's row, where nobody took it for us.
+    fn take_row(&self) -> Result<(), NotWon> {
+        let Some(rows) = &self.claims.rows else {
+            return Err(NotWon::Undone(Error::config("the arbiter needs a database")));
+        };
+        if rows.own(self.key).is_some() {
+            return Ok(());
+        }
+        let owner =
+            self.owners.first().ok_or_else(|| NotWon::Undone(Error::usage("a claim needs an owner")))?;
+        match rows.take(self.key, &self.nonce, self.token, owner) {
+            Ok(()) => Ok(()),
+            Err(error) if matches!(error.kind(), Kind::Held | Kind::BeingTaken) => {
+                Err(NotWon::Lost(error.message().to_owned()))
+            }
+            // It may have been taken, and the answer was lost: the next pass gives it back.
+            Err(error) if error.kind() == Kind::Unreachable => Err(NotWon::Open(error)),
+            Err(error) => Err(NotWon::Undone(error)),
+        }
+    }
+
+    /// Gives the ref or the row back after a swap that did not come.
     fn give_ref_back(&self, end: NotWon) -> NotWon {
         if matches!(end, NotWon::Open(_)) {
             return end;

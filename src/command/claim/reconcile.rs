@@ -56,7 +56,8 @@ pub(super) struct ReconcilePass {
 
 pub(super) fn reconcile(call: &ClaimCall, args: &ClaimReconcile) -> Result<Status, Error> {
     let claims = call.claims()?;
-    let pass = pass(&claims, args.dry_run)?;
+    let mut pass = pass(&claims, args.dry_run)?;
+    wait_for_takeovers(&claims, &mut pass);
     let worth_saying = |healed: &Healed| healed.report || healed.outcome != Healing::Kept;
     if call.report.json {
         let rows: Vec<Value> = pass.rows.iter().map(|(key, healed)| row(key, healed)).collect();
@@ -86,11 +87,24 @@ pub(super) fn reconcile(call: &ClaimCall, args: &ClaimReconcile) -> Result<Statu
     Ok(if all_well && pass.broken.is_empty() { Exit::Ok } else { Exit::Unavailable }.into())
 }
 
+/// They were begun all at once; a watch goes on instead, and sees them in a later pass.
+fn wait_for_takeovers(claims: &Claims, pass: &mut ReconcilePass) {
+    let Some(rows) = &claims.rows else { return };
+    for (key, healed) in pass.rows.iter_mut().filter(|(_, healed)| healed.outcome == Healing::Begun) {
+        healed.outcome = if rows.wait_for(key) {
+            Healing::Done
+        } else {
+            Healing::Failed("it came back, or somebody else takes it over".to_owned())
+        };
+    }
+}
+
 fn row(key: &Key, healed: &Healed) -> Value {
     let (outcome, error) = match &healed.outcome {
         Healing::Kept => ("kept", None),
         Healing::Planned => ("planned", None),
         Healing::Done => ("done", None),
+        Healing::Begun => ("begun", None),
         Healing::Failed(why) => ("failed", Some(why)),
     };
     let mut row = json!({
@@ -120,6 +134,9 @@ fn snake(mut text: String, c: char) -> String {
 /// # Errors
 /// When there is no list, or our own records cannot be read.
 pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<ReconcilePass, Trouble> {
+    if let Some(rows) = &claims.rows {
+        rows.begin_pass();
+    }
     // Our records first: one that appears later is of a claim that is going on.
     let names = claims.store.names()?;
     let listing = claims.tracker.in_flight()?;
@@ -139,7 +156,13 @@ pub(super) fn pass(claims: &Claims, dry_run: bool) -> Result<ReconcilePass, Trou
             rows.push((key, healed));
         }
     }
-    Ok(ReconcilePass { rows, broken: listing.broken })
+    let mut broken = listing.broken;
+    if let Some(why) = claims.rows.as_ref().and_then(|rows| rows.trouble()) {
+        broken.push(format!(
+            "what other machines hold could not be asked, so nothing of theirs is taken over: {why}"
+        ));
+    }
+    Ok(ReconcilePass { rows, broken })
 }
 
 /// A ticket that carries the lock.

@@ -30,6 +30,8 @@ pub(super) enum Healing {
     Planned,
     /// Done, and seen.
     Done,
+    /// A process of its own does it, and waits first.
+    Begun,
     /// Refused or not confirmed; the next pass tries again. Why.
     Failed(String),
 }
@@ -78,6 +80,7 @@ impl Healed {
             Healing::Kept => format!("{key}: kept: {}", self.reason),
             Healing::Planned => format!("{key}: would be {what}: {}", self.reason),
             Healing::Done => format!("{key}: {what}: {}", self.reason),
+            Healing::Begun => format!("{key}: is being {what}: {}", self.reason),
             Healing::Failed(why) => format!("{key}: not {what} ({}): {why}", self.reason),
         }
     }
@@ -96,6 +99,7 @@ fn word(action: Action) -> &'static str {
         Action::DropIntent => "forgotten here",
         Action::SetAside => "set aside here",
         Action::SetCorruptAside => "freed of its corrupt record",
+        Action::TakeOver => "taken over, back into the queue",
     }
 }
 
@@ -190,6 +194,11 @@ fn act(claims: &Claims, key: &Key, name: &LockName, ticket: &Ticket, view: &View
             return settle(claims, key, ticket, view, swapped, || end(DIED));
         }
         Action::UndoGate => undo::queue_back(claims, key)?,
+        Action::TakeOver => {
+            let Some(rows) = &claims.rows else { return Ok(Healing::Kept) };
+            rows.take_over(key, view.newest_working.as_ref())?;
+            return Ok(Healing::Begun);
+        }
         Action::DropIntent => {
             undo::marker(claims, key, &view.attrs)?;
             undo::give_ref_back(claims, key, &view.attrs.nonce)?;

@@ -6,7 +6,7 @@ use super::hand_over::{self, Decided, Handed, almost, carry_out, hand_over};
 use super::heartbeat::Heartbeat;
 use super::output::{self, KeptOutput};
 use super::supervise::{SeenRun, Supervised};
-use super::win::{ClaimRequest, Won, claim};
+use super::win::{self, ClaimRequest, Won, claim};
 use super::{ClaimCall, Claims, deaths, shim, stage};
 use crate::cli::claim::{ClaimShared, SHIM};
 use crate::cli::claim_run::{ClaimHow, ClaimRun, Success};
@@ -43,6 +43,24 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
     let claims = call.claims()?;
     let (key, name) = claims.key(&args.key)?;
     args.how.check(&claims)?;
+    if let Some(rows) = claims.rows.as_ref().filter(|rows| rows.own(&key).is_none()) {
+        if args.how.owner_only {
+            return Err(Error::usage("--owner-only does not go with a database as arbiter")
+                .hint("leave it out: the ticket is held until everything has ended"));
+        }
+        let wanted = ClaimRequest {
+            key: &key,
+            name: &name,
+            owners: vec![claims.store.me()?],
+            via: VIA_RUN,
+            work: &args.work,
+            pulse: PulsePolicy::Nobody,
+            stage: None,
+        };
+        win::queued(&claims, &wanted)?;
+        let above = super::rows::last_token(&claims, &key);
+        return Err(rows.become_run(&call.shared, &key, above));
+    }
     let heart = call.store(&claims.settings.address)?;
     let system = |error: io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
     signals::hear_of_children().map_err(system)?;
@@ -211,6 +229,10 @@ fn exports(
     }
     if let Some(arbiter) = &shared.arbiter {
         exports.push((env::name::ARBITER, arbiter.into()));
+    }
+    if claims.rows.is_some() {
+        // Of this run, and of nobody below it.
+        exports.push((env::name::CLAIM_ROW, OsString::new()));
     }
     if claims.settings.single_machine {
         exports.push((env::name::SINGLE_MACHINE, "true".into()));

@@ -21,9 +21,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A setting's name in the file, its variable, and its default.
-const KEYS: [(&str, &str, &str); 28] = [
+const KEYS: [(&str, &str, &str); 30] = [
     ("tracker", env::name::TRACKER, ""),
     ("arbiter", env::name::ARBITER, ""),
+    ("arbiter_grace", "", ""),
+    ("arbiter_fence", "", ""),
     ("git_remote", "", ""),
     ("single_machine", env::name::SINGLE_MACHINE, "false"),
     ("ignore_assignee", "", "false"),
@@ -65,6 +67,11 @@ pub(super) struct ClaimSettings {
     /// Canonical.
     pub(super) address: Address,
     pub(super) arbiter: Option<Arbiter>,
+    /// WHERE, of an arbiter that is a database; `None`: ORION_VIA.
+    pub(super) arbiter_place: Option<String>,
+    /// What a run promises there, as typed.
+    pub(super) arbiter_grace: Option<String>,
+    pub(super) arbiter_fence: Option<String>,
     pub(super) single_machine: bool,
     /// Tickets of somebody else are offered too.
     pub(super) ignore_assignee: bool,
@@ -167,8 +174,9 @@ impl ClaimSettings {
             return Err(Error::config(why));
         }
         let arbiter = |text: &str| {
-            Arbiter::parse(text)
-                .ok_or("is not an arbiter (guard, label-gate, comment-order, git-ref or none)".to_owned())
+            Arbiter::parse(text).or_else(|| is_database(text).then_some(Arbiter::Database)).ok_or(
+                "is not an arbiter (guard, label-gate, comment-order, git-ref, none, or a database: its URL, its name in /etc/orion/via, or 'database' for ORION_VIA)".to_owned(),
+            )
         };
         let goal = |text: &str| match text {
             "ready" => Ok(Goal::Ready),
@@ -187,6 +195,9 @@ impl ClaimSettings {
         let bool = |text: &str| text.parse().map_err(|_| "is neither true nor false".to_owned());
         Ok(Self {
             arbiter: get.optional("arbiter", arbiter)?,
+            arbiter_place: get.some("arbiter").filter(|text| is_database(text)).map(str::to_owned),
+            arbiter_grace: get.optional("arbiter_grace", promise)?,
+            arbiter_fence: get.optional("arbiter_fence", promise)?,
             single_machine: get.parsed("single_machine", bool)?,
             ignore_assignee: get.parsed("ignore_assignee", bool)?,
             git_remote: get.some("git_remote").map(str::to_owned),
@@ -267,6 +278,16 @@ impl<'a> Getter<'a> {
     fn optional<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Error> {
         if self.some(key).is_none() { Ok(None) } else { self.parsed(key, parse).map(Some) }
     }
+}
+
+/// A database by URL, or by a name that root gave it.
+fn is_database(text: &str) -> bool {
+    text.contains("://") || crate::os::settings_file::names_database(text)
+}
+
+/// A duration, as it is handed on.
+fn promise(text: &str) -> Result<String, String> {
+    some_time(text).map(|_| text.to_owned())
 }
 
 /// A duration that is not nothing.

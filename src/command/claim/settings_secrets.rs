@@ -43,6 +43,9 @@ fn names_a_server(tracker: &str) -> bool {
 fn belongs(key: &str) -> &'static str {
     match key {
         "git_remote" => "use ssh, or let git ask a credential helper: git help credentials",
+        "arbiter" => {
+            "put the password into ~/.pgpass (mode 0600, PGPASSFILE), or set ORION_VIA to the URL and say --arbiter database"
+        }
         "token_file" => "put the token into a file of mode 0600 and name the file, with its directory",
         _ => "put the token into ORION_TRACKER_TOKEN or token_file, and a login into user",
     }

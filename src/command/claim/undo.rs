@@ -27,8 +27,11 @@ pub(super) fn void_markers(claims: &Claims, key: &Key, nonce: &str) -> Result<()
     Ok(())
 }
 
-/// Deletes the ticket's ref while it holds this nonce; nothing to do where refs do not decide.
+/// Deletes the ticket's ref, or gives its row back, while that holds this nonce; nothing to do where neither decides.
 pub(super) fn give_ref_back(claims: &Claims, key: &Key, nonce: &str) -> Result<(), Failure> {
+    if let Some(rows) = &claims.rows {
+        rows.give_back(key, nonce)?;
+    }
     let Some(git) = &claims.git else { return Ok(()) };
     match facts::own_ref(claims, key, nonce)? {
         Some(id) => git.delete(key, &id).map(drop),

@@ -6,6 +6,7 @@ use crate::cli::claim::ClaimVerify as Args;
 use crate::command::records::not_owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
+use crate::model::arbiter::ArbiterState;
 use crate::model::claim::Phase;
 use crate::model::ticket::Expect;
 use crate::verdict::liveness::State;
@@ -45,6 +46,22 @@ pub(super) fn verify(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     if let Some(why) = expect.broken(&ticket, &events) {
         return Err(Error::new(Kind::NotOwner, format!("{key} is not yours any more: {why}"))
             .hint("stop, and write nothing to it"));
+    }
+    if let Some(rows) = &claims.rows {
+        let row = rows.row_now(&key)?.filter(|row| row.nonce.as_deref() == Some(attrs.nonce.as_str()));
+        match row.map(|row| row.state) {
+            Some(ArbiterState::Held | ArbiterState::Kept) => {}
+            None | Some(ArbiterState::Free) => {
+                let why = format!(
+                    "{key} is not yours any more: its row in the database is somebody else's, or free"
+                );
+                return Err(Error::new(Kind::NotOwner, why).hint("stop, and write nothing to it"));
+            }
+            Some(_) => {
+                let why = format!("{key}: its run has no session with the database that decides");
+                return Err(Error::new(Kind::CannotTell, why).hint("ask again when it has one"));
+            }
+        }
     }
     tell(&call.report, json!({"key": key.as_str(), "verified": true}));
     Ok(Exit::Ok.into())

@@ -47,24 +47,18 @@ pub(super) struct Won {
 /// # Errors
 /// SKIP kinds when somebody else has it or it is not in the queue, UNAVAILABLE kinds when nobody can tell.
 pub(super) fn claim(claims: &Claims, wanted: &ClaimRequest<'_>) -> Result<Won, Error> {
-    let mut ticket = claims.tracker.ticket(wanted.key)?;
-    if !claims.settings.labels.in_queue(&ticket) && claims.store.look(wanted.name).state() == &State::Dead {
-        // A dead run of ours may be all that keeps it out of the queue.
-        let healed = repair::heal(claims, wanted.key, wanted.name)?;
-        claims.report.notice(&healed.line(wanted.key));
-        ticket = claims.tracker.ticket(wanted.key)?;
-    }
-    if !claims.settings.labels.in_queue(&ticket) {
-        return Err(not_queued(claims, wanted, &ticket));
-    }
-    pausing::not_paused(claims, wanted.key.as_str())?;
+    let ticket = queued(claims, wanted)?;
     let round = match claims.arbiter {
         // It checks and writes in one step: no round is needed.
         Arbiter::Guard => None,
         _ => arbitrate::round(&claims.tracker.events(wanted.key)?, &claims.settings.labels.queue),
     };
-    let nonce = random::id().map_err(|error| Error::io("/dev/urandom", &error))?;
-    let acquired = take_record(claims, wanted, &nonce, round.as_ref())?;
+    let (token, nonce) = match claims.rows.as_ref().and_then(|rows| rows.own(wanted.key)) {
+        // The record is to be known by what the row is known by.
+        Some((token, nonce)) => (Some(token), nonce.to_owned()),
+        None => (None, random::id().map_err(|error| Error::io("/dev/urandom", &error))?),
+    };
+    let acquired = take_record(claims, wanted, token, &nonce, round.as_ref())?;
     for line in &acquired.said {
         claims.report.warning(line);
     }
@@ -74,6 +68,7 @@ pub(super) fn claim(claims: &Claims, wanted: &ClaimRequest<'_>) -> Result<Won, E
         name: wanted.name,
         token: acquired.record.token,
         nonce,
+        owners: &wanted.owners,
         round,
         stage: wanted.stage,
         left_over: claims.settings.labels.left_over(&ticket),
@@ -93,6 +88,25 @@ pub(super) fn claim(claims: &Claims, wanted: &ClaimRequest<'_>) -> Result<Won, E
         }
         Err(NotWon::Open(error)) => Err(error),
     }
+}
+
+/// The ticket, if it may be claimed. What a dead run of this machine left is healed first.
+///
+/// # Errors
+/// As [`claim`].
+pub(super) fn queued(claims: &Claims, wanted: &ClaimRequest<'_>) -> Result<Ticket, Error> {
+    let mut ticket = claims.tracker.ticket(wanted.key)?;
+    if !claims.settings.labels.in_queue(&ticket) && claims.store.look(wanted.name).state() == &State::Dead {
+        // A dead run of ours may be all that keeps it out of the queue.
+        let healed = repair::heal(claims, wanted.key, wanted.name)?;
+        claims.report.notice(&healed.line(wanted.key));
+        ticket = claims.tracker.ticket(wanted.key)?;
+    }
+    if !claims.settings.labels.in_queue(&ticket) {
+        return Err(not_queued(claims, wanted, &ticket));
+    }
+    pausing::not_paused(claims, wanted.key.as_str())?;
+    Ok(ticket)
 }
 
 /// A ticket that cannot be claimed now, and who has it if that is known here.
@@ -139,6 +153,7 @@ fn held(claims: &Claims, wanted: &ClaimRequest<'_>, judged: &Judged) -> Error {
 fn take_record(
     claims: &Claims,
     wanted: &ClaimRequest<'_>,
+    token: Option<u64>,
     nonce: &str,
     round: Option<&EventId>,
 ) -> Result<AcquiredLock, Error> {
@@ -162,7 +177,7 @@ fn take_record(
         pulse: wanted.pulse,
     };
     let inherit = |ended: &crate::model::record::Record| self::attrs(ended).inherited(ended.token);
-    let terms = AcquireTerms { over_dead: false, in_turn: true, inherit: &inherit };
+    let terms = AcquireTerms { over_dead: false, in_turn: true, token, inherit: &inherit };
     for _ in 0..3 {
         match claims.store.acquire_on(wanted.name, &request, &terms)? {
             AcquireOutcome::Acquired(acquired) => return Ok(*acquired),

@@ -29,7 +29,7 @@ impl Records {
         request: &AcquireRequest<'_>,
         in_turn: bool,
     ) -> Result<AcquireOutcome, Error> {
-        let terms = AcquireTerms { over_dead: true, in_turn, inherit: &|_| Map::new() };
+        let terms = AcquireTerms { over_dead: true, in_turn, token: None, inherit: &|_| Map::new() };
         self.acquire_on(name, request, &terms)
     }
 

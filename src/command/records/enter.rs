@@ -14,6 +14,7 @@ use crate::model::host::HostIdentity;
 use crate::model::last_run::kept;
 use crate::model::name::LockName;
 use crate::model::record::{self, LOCK, MEMBER_SCHEMA, PulseFile, Record, SCHEMA, VIA_HOLD};
+use crate::model::time::WallTime;
 use crate::model::token::{GuardToken, next};
 use crate::os::guard::Guard;
 use crate::os::pulse::{self, Left};
@@ -46,7 +47,8 @@ impl Records {
         if request.mode == EntryMode::Exclusive && !self.clear_members(name, &state, progress)? {
             return Ok(Pass::Again);
         }
-        let token = next(last, state.last_token(), clock::wall());
+        let least = terms.token.map_or_else(clock::wall, |token| WallTime(token.saturating_sub(1)));
+        let token = next(last, state.last_token(), least);
         let beside_others = position == FIRST && state.there().next().is_some();
         let place = state.members.iter().position(|member| member.position == position);
         let old = place.map(|place| state.members.swap_remove(place));

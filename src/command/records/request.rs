@@ -41,6 +41,8 @@ pub(crate) struct AcquireTerms<'a> {
     pub(crate) over_dead: bool,
     /// Somebody who wants the name alone and stands in line is not waited for: the caller stood there before.
     pub(crate) in_turn: bool,
+    /// The token is to be this, unless one as high was given already; else the clock decides.
+    pub(crate) token: Option<u64>,
     /// Attrs of the new record made from the one in its place; they do not replace asked ones.
     pub(crate) inherit: &'a dyn Fn(&Record) -> Map<String, Value>,
 }

@@ -225,20 +225,24 @@ impl Claimant<'_> {
 
     fn cut(&self, row: &ViaRow, need: Duration) -> Error {
         Error::new(Kind::UnknownOwner, say::cut(row)).hint(format!(
-            "a run without -n takes it after {}; if it ended: orion-lock --via {} break --token {} {}",
+            "a run without -n takes it after {}; {}",
             duration::show(need),
-            self.place.shown,
-            row.token,
-            row.name
+            self.way_out(row)
         ))
     }
 
     fn for_ever(&self, row: &ViaRow) -> Error {
         Error::new(Kind::UnknownOwner, format!("{}, and it promised nothing (--grace never)", say::cut(row)))
-            .hint(format!(
-                "if it ended: orion-lock --via {} break --token {} {}",
-                self.place.shown, row.token, row.name
-            ))
+            .hint(self.way_out(row))
+    }
+
+    /// What a person types who knows that the holder has ended.
+    fn way_out(&self, row: &ViaRow) -> String {
+        let place = &self.place.shown;
+        match self.place.local_name(&row.name).filter(|_| self.place.tickets.is_some()) {
+            Some(key) => format!("if nobody works on it: orion-claim --arbiter {place} free --yes {key}"),
+            None => format!("if it ended: orion-lock --via {place} break --token {} {}", row.token, row.name),
+        }
     }
 }
 

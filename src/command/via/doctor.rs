@@ -98,6 +98,7 @@ fn try_out(call: &ViaCall, found: &mut ViaFinding) -> Result<(), (&'static str, 
         once: None,
         once_ok: false,
         cooldown_ms: None,
+        floor: None,
     };
     let nonce = || random::id().unwrap_or_default();
     let what = "the schema, and the right to use it";

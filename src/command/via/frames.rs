@@ -15,6 +15,8 @@ pub(super) struct Charge {
     pub(super) name: String,
     /// WHERE as typed; `None`: ORION_VIA.
     pub(super) place: Option<String>,
+    /// The tracker of a ticket's row.
+    pub(super) tickets: Option<String>,
     /// The state directory, as typed.
     pub(super) dir: Option<PathBuf>,
     pub(super) nonce: String,

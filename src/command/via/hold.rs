@@ -87,6 +87,7 @@ pub(super) fn hold(call: &ViaCall, args: LockHold) -> Result<Status, Error> {
         once: None,
         once_ok: false,
         cooldown_ms: None,
+        floor: None,
     };
     let ended_here = |nonce: &str| ended.iter().any(|it| it == nonce);
     let claimant =

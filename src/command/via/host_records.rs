@@ -18,8 +18,10 @@ pub(super) const TOKEN: &str = "via_token";
 /// The folder of a database's records.
 pub(super) fn open(dir: Option<&Path>, place: &ViaPlace, create: bool) -> Result<Option<Records>, Error> {
     let folder = place.target.records_folder(&place.database);
-    let place = Where { dir: dir.map(Path::to_owned), user: None };
-    Records::open(&place, &["via", &folder], LOCK, create)
+    let mut path = vec!["via", &folder];
+    path.extend(place.tickets.as_deref());
+    let here = Where { dir: dir.map(Path::to_owned), user: None };
+    Records::open(&here, &path, LOCK, create)
 }
 
 fn attr<'a>(judged: &'a Judged, key: &str) -> Option<&'a str> {

@@ -1,5 +1,6 @@
 //! `orion-via`: what `orion-lock --via` and `orion-precheck --via` become. One lock for many machines.
 
+mod arbiter;
 mod change;
 mod claim;
 mod claim_end;
@@ -24,7 +25,7 @@ mod supervise;
 use super::frame;
 use crate::cli::Lazy;
 use crate::cli::lock::{Lock, LockCommand, LockShared};
-use crate::cli::via::{GuardianArgs, Via, ViaShimArgs};
+use crate::cli::via::{GuardianArgs, Via, ViaArbiter, ViaShimArgs};
 use crate::command::records::Records;
 use crate::env;
 use crate::error::{Error, Kind};
@@ -58,7 +59,7 @@ pub fn main() -> ExitCode {
             }
             frame::run_with("orion-via", arguments, |args: ViaShimArgs, _| shim::shim(&args))
         }
-        "lock" | "precheck" if arguments.len() > 2 => {
+        "lock" | "precheck" | "claim" | "arbiter" if arguments.len() > 2 => {
             let theirs = arguments.drain(1..3).nth(1).unwrap_or_default();
             let same = theirs == env!("CARGO_PKG_VERSION");
             let other = || {
@@ -69,12 +70,24 @@ pub fn main() -> ExitCode {
                 ))
                 .hint("install both of one version")
             };
-            if word == "precheck" {
-                return super::precheck::elsewhere(if same { None } else { Some(other()) }, precheck::check);
+            match word.as_str() {
+                "precheck" => {
+                    super::precheck::elsewhere(if same { None } else { Some(other()) }, precheck::check)
+                }
+                "arbiter" => frame::run_with("orion-claim", arguments, |arguments: ViaArbiter, report| {
+                    if same { arbiter::arbiter(&arguments, report) } else { Err(other()) }
+                }),
+                // The run of a ticket is that of a lock, on another row.
+                "claim" => {
+                    let tracker = (arguments.len() > 1).then(|| arguments.remove(1).display().to_string());
+                    frame::run_with("orion-claim", arguments, |arguments: Lock, report| {
+                        if same { lock(arguments, report, tracker) } else { Err(other()) }
+                    })
+                }
+                _ => frame::run_with("orion-lock", arguments, |arguments: Lock, report| {
+                    if same { lock(arguments, report, None) } else { Err(other()) }
+                }),
             }
-            frame::run_with("orion-lock", arguments, |arguments: Lock, report| {
-                if same { lock(arguments, report) } else { Err(other()) }
-            })
         }
         _ => frame::run("orion-via", |_: Via, _| {
             Err(Error::usage("this is the program behind orion-lock --via and orion-precheck --via")
@@ -83,7 +96,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn lock(arguments: Lock, report: &mut Report) -> Result<Status, Error> {
+fn lock(arguments: Lock, report: &mut Report, tracker: Option<String>) -> Result<Status, Error> {
     report.quiet = arguments.shared.quiet;
     report.verbose = arguments.shared.verbose;
     report.json = arguments.shared.json;
@@ -103,7 +116,7 @@ fn lock(arguments: Lock, report: &mut Report) -> Result<Status, Error> {
             "nobody would stay to keep the session; begin the script with: [ \"$ORION_LOCK_NAME\" = NAME ] || exec orion-lock --via {place} run NAME -- \"$0\" \"$@\""
         )));
     }
-    let place = resolve(arguments.shared.via.as_deref(), &environment())?;
+    let place = resolve(arguments.shared.via.as_deref(), &environment())?.for_tickets(tracker);
     let call = ViaCall { shared: arguments.shared, report: *report, place };
     match arguments.command {
         LockCommand::Run(Lazy(args)) => run::run(&call, args, file_size),
@@ -171,7 +184,7 @@ impl ViaCall {
         let look = session.look(name).map_err(at)?;
         session.close();
         let records = host_records::open(self.shared.dir.as_deref(), &self.place, false).ok().flatten();
-        Ok(SeenRows { look, records })
+        Ok(SeenRows { look, records, place: self.place.clone() })
     }
 }
 
@@ -179,6 +192,7 @@ impl ViaCall {
 struct SeenRows {
     look: ViaLook,
     records: Option<Records>,
+    place: ViaPlace,
 }
 
 impl SeenRows {
@@ -188,9 +202,12 @@ impl SeenRows {
 
     fn state(&self, row: Option<&ViaRow>) -> ViaState {
         let here = row.map_or(ViaHere::NotOurs, |row| {
-            let name = crate::command::typed::name(row.name.as_ref());
+            let name =
+                self.place.local_name(&row.name).map(|name| crate::command::typed::name(name.as_ref()));
             match (&self.records, name) {
-                (Some(records), Ok(name)) => host_records::knows(&records.look(&name), row.nonce.as_deref()),
+                (Some(records), Some(Ok(name))) => {
+                    host_records::knows(&records.look(&name), row.nonce.as_deref())
+                }
                 _ => ViaHere::NotOurs,
             }
         });

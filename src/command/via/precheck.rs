@@ -110,5 +110,5 @@ fn look(place: &ViaPlace) -> Result<SeenRows, Error> {
     let mut session = ViaSession::open_to_look(place, CONNECT).map_err(at)?;
     let look = session.look(None).map_err(at)?;
     session.close();
-    Ok(SeenRows { look, records: None })
+    Ok(SeenRows { look, records: None, place: place.clone() })
 }

@@ -15,15 +15,17 @@ use serde_json::json;
 pub(super) fn by_guardian(charge: &Charge, executed: bool, status: Status) {
     let report = Report::new("orion-lock");
     let Ok(place) = resolve(charge.place.as_deref(), &super::environment()) else { return };
+    let place = place.for_tickets(charge.tickets.clone());
     let by = json!({"host": crate::os::host::hostname(), "pid": std::process::id(), "how": "guardian"});
     let wish = ViaRequest {
-        name: charge.name.clone(),
+        name: place.row_name(&charge.name),
         nonce: charge.nonce.clone(),
         grace_ms: None,
         holder: by,
         once: None,
         once_ok: false,
         cooldown_ms: None,
+        floor: None,
     };
     let Ok(times) = ViaTimes::of(None, None, FROZEN) else { return };
     let hold =

@@ -130,13 +130,14 @@ pub(super) fn run(call: &ViaCall, args: LockRun, file_size: Blocked) -> Result<S
     let local = acquired.record.token;
     let asked = again.terms();
     let wish = ViaRequest {
-        name: name.as_str().to_owned(),
+        name: call.place.row_name(name.as_str()),
         nonce,
         grace_ms: times.grace.map(millis),
         holder: holder_json(&holder),
         once_ok: asked.needs_status(),
         once: asked.once.map(|once| once.key),
         cooldown_ms: asked.cooldown.map(millis),
+        floor: via.floor,
     };
     let ended_here = |nonce: &str| ended.iter().any(|it| it == nonce);
     let claimant =

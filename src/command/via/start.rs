@@ -79,6 +79,7 @@ pub(super) fn begin(start: &mut Start<'_>) -> io::Result<Result<GuardedRun, Erro
     let charge = Charge {
         name: start.name.as_str().to_owned(),
         place: start.call.shared.via.clone(),
+        tickets: start.call.place.tickets.clone(),
         dir: start.call.shared.dir.clone(),
         nonce: start.wish.nonce.clone(),
         token: start.token,
@@ -153,6 +154,11 @@ fn micros(time: Duration) -> u64 {
 
 /// What the command finds in its environment; never a password.
 fn exports(start: &Start<'_>) -> Vec<(String, Option<String>)> {
+    if start.call.place.tickets.is_some() {
+        // For `orion-claim`, which is the command and hands none of it on.
+        let row = format!("{} {} {}", start.token, start.wish.nonce, start.wish.name);
+        return vec![(env::name::CLAIM_ROW.to_owned(), Some(row))];
+    }
     let held = env::text(env::name::LOCKS).map_or_else(String::new, |held| format!("{held} "));
     let (name, token) = (start.name, start.token);
     let mut exports = vec![
