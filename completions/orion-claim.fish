@@ -73,7 +73,7 @@ complete -c orion-claim -n '__orion_claim_at none 0' -a reconcile -d 'One pass o
 complete -c orion-claim -n '__orion_claim_at none 0' -a watch -d 'Until stopped: reconcile, claim, start the command'
 complete -c orion-claim -n '__orion_claim_at none 0' -a free -d 'For a person who knows that nobody works on it any more'
 complete -c orion-claim -n '__orion_claim_at any' -l tracker -x -d 'file:/DIR, github:OWNER/REPO, gitlab:HOST/PATH, gitea:HOST/OWNER/REPO, jira:URL/PROJECT or command:/PROG'
-complete -c orion-claim -n '__orion_claim_at any' -l arbiter -x -d 'Who decides a race: guard, label-gate, comment-order, git-ref or none'
+complete -c orion-claim -n '__orion_claim_at any' -l arbiter -x -d 'Who decides a race: guard, label-gate, comment-order, git-ref, none, or a PostgreSQL by URL'
 complete -c orion-claim -n '__orion_claim_at any' -l single-machine -d 'Only this machine claims from that tracker'
 complete -c orion-claim -n '__orion_claim_at any' -l ignore-assignee -d 'Offer tickets that are assigned to somebody else too'
 complete -c orion-claim -n '__orion_claim_at any' -l config -r -F -d 'Settings file, instead of claim.toml in the state directory'
