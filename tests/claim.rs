@@ -284,3 +284,38 @@ fn a_beat_comes_from_the_process_that_holds_the_claim() {
     running.end();
     assert_eq!(board.all_labels("1"), ["orion-ready"]);
 }
+
+#[test]
+fn a_ticket_in_files_waits_for_its_blockers_and_for_whose_it_is() {
+    let board = Board::with(&["3"]);
+    let write = |key: &str, more: &str| {
+        let text = format!("title = \"T\"\nlabels = [\"orion-queue\"]\n{more}\n");
+        std::fs::write(board.file(key), text).expect("ticket");
+    };
+    write("1", "priority = 9\nblocked_by = [\"2\", \"3\"]");
+    write("2", "priority = 5\nassignee = \"ann\"");
+    write("4", "priority = 7\nassignee = [\"ann\", \"bob\"]");
+    write("5", "priority = 8\nblocked_by = [\"nowhere\"]");
+    let next = |args: &[&str]| board.claim(&[&["next", "-v"], args].concat()).expect(0);
+    let first = next(&[]);
+    assert_eq!(first.stdout, "3\n");
+    for said in [
+        "1 is not offered: blocked by 2, 3",
+        "2 is not offered: assigned to ann, and who we are is not known",
+        "4 is not offered: assigned to ann, bob",
+        "5 is not offered: blocked by nowhere",
+    ] {
+        assert!(first.stderr.contains(said), "{said}: {first:?}");
+    }
+    assert_eq!(next(&["--ignore-assignee"]).stdout, "4\n", "no option ignores a blocker");
+    board.close("3", &[]);
+    assert!(board.claim(&["next", "-v"]).expect(75).stderr.contains("1 is not offered: blocked by 2\n"));
+    board.close("2", &[]);
+    assert_eq!(next(&[]).stdout, "1\n", "closed is closed, whatever its labels say");
+    // What cannot be read is not known to be closed, and a person may take it all the same.
+    std::fs::write(board.file("2"), "state = \"clos").expect("torn");
+    assert!(board.claim(&["next", "-v"]).stderr.contains("1 is not offered: blocked by 2"));
+    board.claim(&["run", "5", "true"]).expect(0);
+    write("6", "blocked_by = 7");
+    assert!(board.claim(&["list"]).stderr.contains("blocked_by is not a list"));
+}

@@ -325,3 +325,54 @@ fn the_second_signal_to_a_watch_ends_the_trees_of_its_runs() {
     assert!(scene.log().contains("ended"), "its tree was ended first");
     scene.no_doubles("watch");
 }
+
+/// Keeps every descriptor that it is sent, until it is told to end.
+const KEEPER: &str = r#"
+import array, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print("ready", flush=True)
+data, control, flags, address = listener.accept()[0].recvmsg(1, socket.CMSG_SPACE(400))
+print("kept", flush=True)
+sys.stdin.readline()
+"#;
+
+/// Sends every descriptor that it inherited beyond the first three.
+const SENDER: &str = r#"
+import array, os, socket, sys
+fds = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]
+fds = [fd for fd in fds if os.path.exists(f"/proc/self/fd/{fd}") and "pulse" in os.readlink(f"/proc/self/fd/{fd}")]
+assert fds, "no pulse"
+to = socket.socket(socket.AF_UNIX)
+to.connect(sys.argv[1])
+to.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+"#;
+
+#[test]
+fn work_that_was_given_to_somebody_elsewhere_keeps_the_ticket_by_its_pulse_alone() {
+    if !support::needs("python3") {
+        return;
+    }
+    let scene = Scene::new();
+    let socket = scene.board.tool.path("keeper.socket");
+    let mut keeper = std::process::Command::new("python3");
+    let mut keeper = Running::start(keeper.args(["-c", KEEPER]).arg(&socket));
+    let sender = scene.board.tool.path("sender.py");
+    std::fs::write(&sender, SENDER).expect("sender");
+    let script = format!("python3 {} {} && echo sent", sender.display(), socket.display());
+    let mut run = Running::start(&mut scene.command(&["run", "1"], &script));
+    assert_eq!((run.line.as_str(), keeper.next_line().as_str()), ("sent", "kept"));
+    // The command has ended and nothing is below the run: a stranger to it carries the pulse.
+    eventually("decided", || scene.board.record("1")["attrs"]["result"].is_object());
+    assert_eq!(scene.board.claim(&["run", "1", "true"]).code, 75);
+    scene.board.claim(&["reconcile"]);
+    assert_eq!(scene.board.labels("1"), ["orion-working"]);
+    // Who stays is named after an instant, which is longer than a run that asked nobody would take.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert_eq!(scene.board.labels("1"), ["orion-working"]);
+    keeper.end().expect(0);
+    let done = run.end().expect(0);
+    assert!(done.stderr.contains("still runs") && done.stderr.contains("(python3)"), "{done:?}");
+    assert_eq!(scene.board.labels("1"), ["orion-ready"]);
+}
