@@ -302,6 +302,68 @@ fn survivors_are_reported_and_left_alone() {
 }
 
 #[test]
+fn what_lives_after_a_close_that_failed_is_counted_and_named_and_never_signalled() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    // A terminal that is not closed whatever is said to its runner.
+    let pane = server.pane("exec cat");
+    let row = format!(
+        "{{\"id\":\"7\",\"automation\":\"nightly\",\"pid\":{},\"last_output\":{},\"started\":{}}}",
+        pane.pid,
+        now() - 1000,
+        now() - 5000
+    );
+    let program = server.tool.path("prog");
+    let says = |close: &str| {
+        let list = format!("{{\"terminals\":[{row}]}}");
+        let text = format!(
+            "#!/bin/sh\ncase $1 in list) echo '{list}';; idle) echo '{{\"idle\":true}}';; close) {close};; esac\n"
+        );
+        reap_support::write_program(&program, &text);
+    };
+    let runner = format!("command:{}", program.display());
+    let reap = |args: &[&str]| {
+        let mut command = server.tool.tool("orion-reap", &["--runner", &runner, "--automation", "nightly"]);
+        run(command.args(args)).expect(0)
+    };
+    for close in ["echo yes", "echo '{\"closed\":false}'", "exit 1", "echo '{\"closed\":true}'"] {
+        says(close);
+        let outcome = Outcome::of(&reap(&["--json", "--settle", "300ms"]));
+        assert_eq!(outcome.fate("7"), "close-failed", "{close}: {}", outcome.0);
+        let counts = (outcome.summary("processes_before"), outcome.summary("processes_after"));
+        assert_eq!(counts, (1, 1), "{close}: {}", outcome.0);
+        assert!(outcome.summary("memory_after_bytes") > 0, "{close}: {}", outcome.0);
+        let row = &outcome.0["terminals"][0];
+        assert_eq!(
+            (&row["survivors"][0]["pid"], &row["end_with"][0]),
+            (&pane.pid.into(), &serde_json::Value::Null)
+        );
+    }
+    says("echo yes");
+    let text = reap(&["--end-survivors=300ms"]).prints("still runs: pid").stdout;
+    assert!(text.contains("1 before, 1 after") && !text.contains("survived"), "{text}");
+    let living = alive(pane.pid);
+
+    // Where no close was begun nothing is counted.
+    says("echo yes");
+    let changes = std::fs::read_to_string(&program).unwrap().replace("list)", "list) date >>n;");
+    let changes = changes.replace(
+        "\"automation\":\"nightly\"",
+        "\"automation\":\"nightly\",\"reused_next\":'$([ $(wc -l <n) -gt 1 ] && echo true || echo false)'",
+    );
+    reap_support::write_program(
+        &program,
+        &changes.replace("#!/bin/sh\n", &format!("#!/bin/sh\ncd {}\n", server.tool.path("").display())),
+    );
+    let outcome = Outcome::of(&reap(&["--json"]));
+    assert_eq!(outcome.fate("7"), "changed", "{}", outcome.0);
+    assert_eq!((outcome.summary("processes_before"), outcome.summary("processes_after")), (0, 0));
+    assert!(!living.ended());
+}
+
+#[test]
 fn what_stood_in_a_pane_is_kept_for_its_owner_only() {
     if !needs("tmux") {
         return;

@@ -442,7 +442,8 @@ class Play:
             self.quiet()
             before = below(self.pid)
             row, answer = self.reap("--settle", "8s", *more)
-            if not self.there() or row.get("reason") != "busy" or self.mark().split(" ")[0] == "busy":
+            again = row.get("reason") in ("busy", "changed", "not-silent")
+            if not self.there() or not again or self.mark().split(" ")[0] == "busy":
                 break
             time.sleep(2)
         if self.there():

@@ -147,6 +147,10 @@ impl ReapCase {
         self.fate == Some(Fate::Closed)
     }
 
+    pub(super) fn close_failed(&self) -> bool {
+        matches!(&self.fate, Some(Fate::Kept(keep)) if keep.reason == KeepReason::CloseFailed)
+    }
+
     /// What it is remembered by between passes.
     pub(super) fn key(&self, label: &str) -> String {
         let first = self.terminal.leader.as_ref();

@@ -171,6 +171,9 @@ fn pin(case: &mut ReapCase, watch: &Watch, table: &Table) -> Result<(), String> 
 /// After the closes: waits for the processes of all closed terminals together, ends those that stay where that
 /// was asked for, and looks whether the terminals are gone.
 pub(super) fn after(closer: &Closer<'_>, groups: &mut [Together], settle: Duration, pass: &mut ReapPass) {
+    for case in groups.iter_mut().flatten().filter(|case| !case.asked_to_close()) {
+        not_closed(case, pass);
+    }
     let mut closed: Vec<&mut ReapCase> =
         groups.iter_mut().flatten().filter(|case| case.asked_to_close()).collect();
     if closed.is_empty() {
@@ -184,6 +187,15 @@ pub(super) fn after(closer: &Closer<'_>, groups: &mut [Together], settle: Durati
     }
     name_heirs(&mut closed);
     confirm(closer, &mut closed, pass);
+}
+
+/// Of a close that failed the processes count as long as they live; where none was begun there is nothing to count.
+fn not_closed(case: &mut ReapCase, pass: &mut ReapPass) {
+    if case.close_failed() {
+        wait(&mut [case], Instant::now(), pass);
+    } else {
+        case.pins.clear();
+    }
 }
 
 fn wait(closed: &mut [&mut ReapCase], end: Instant, pass: &mut ReapPass) {

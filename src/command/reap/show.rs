@@ -138,7 +138,8 @@ pub(crate) fn lines(row: &ReapRow, evidence: bool) -> Vec<String> {
         } else {
             ""
         };
-        format!("  survived the close: pid {} ({comm}), state {}{asked}", survivor.pid, survivor.state)
+        let what = if row.fate == Fate::Closed { "survived the close" } else { "still runs" };
+        format!("  {what}: pid {} ({comm}), state {}{asked}", survivor.pid, survivor.state)
     }));
     lines.extend(end_with(row).iter().map(|command| format!("  to end what survived: {command}")));
     lines
@@ -146,6 +147,9 @@ pub(crate) fn lines(row: &ReapRow, evidence: bool) -> Vec<String> {
 
 /// The commands that end what survived: by the lock where it carries the pulse of the run, else by its number.
 fn end_with(row: &ReapRow) -> Vec<String> {
+    if row.fate != Fate::Closed {
+        return Vec::new();
+    }
     let of_lock =
         |pid: u32| row.carriers.contains(&pid) && row.pulses.iter().any(|pulse| pulse.lock.is_some());
     let (carriers, others): (Vec<u32>, Vec<u32>) =
