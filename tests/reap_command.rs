@@ -408,6 +408,23 @@ fn at_most_four_at_once(tool: &Tool) {
 }
 
 #[test]
+fn r2_sixty_six_slow_terminals_are_done_in_two_passes() {
+    let tool = Tool::new();
+    // A tenth of the 1.2 s that were seen for each answer, and a fifth of the usual deadline for all of them:
+    // a pass that asked one after the other, or asked all before it closed any, would need more than two.
+    let path = slow(&tool, "0.12", "0.12");
+    rows(&tool, 6, 60);
+    let args = ["--json", "--deadline", "18s", "--settle", "500ms"];
+    let passes: Vec<Outcome> =
+        (0..2).map(|_| Outcome::of(&run(&mut reaper(&tool, &path, &args)).expect(0))).collect();
+    let closed: u64 = passes.iter().map(|pass| pass.summary("closed")).sum();
+    assert_eq!(closed, 60, "{}", passes[1].0);
+    let left = std::fs::read_to_string(tool.path("list.json")).unwrap();
+    assert_eq!(left.matches("\"id\":\"n").count(), 6, "those that never become idle stay: {left}");
+    at_most_four_at_once(&tool);
+}
+
+#[test]
 fn r2_each_is_closed_as_soon_as_its_answer_is_there() {
     let tool = Tool::new();
     let path = slow(&tool, "0.3", "0");

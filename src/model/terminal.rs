@@ -119,8 +119,6 @@ pub(crate) enum Processes {
 pub(crate) struct Activity {
     /// How long they were watched; zero: nothing was compared.
     pub(crate) sample: Duration,
-    /// Process group of the first process.
-    pub(crate) own_group: i32,
     /// Foreground group of the terminal, -1 for none.
     pub(crate) foreground: i32,
     /// The first process, then everybody in its session, on its terminal, or descended from those, then

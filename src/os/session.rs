@@ -147,7 +147,6 @@ impl Sample {
         };
         Some(Activity {
             sample: self.began.elapsed(),
-            own_group: first.pgrp,
             foreground: first.tpgid,
             members: members.iter().map(of).collect(),
             connections: None,

@@ -70,7 +70,6 @@ pub(super) fn finished() -> Terminal {
         close_last: false,
         processes: Processes::Seen(Activity {
             sample: Duration::from_secs(1),
-            own_group: 10,
             foreground: 10,
             members: vec![member(10, 1, 3600), member(11, 10, 3596)],
             connections: None,

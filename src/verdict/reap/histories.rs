@@ -251,7 +251,6 @@ impl Run {
             close_last: false,
             processes: Processes::Seen(Activity {
                 sample: Duration::from_secs(1),
-                own_group: 10,
                 foreground: 10,
                 members,
                 connections: Some(usize::from(self.turn && self.thinks)),

@@ -254,6 +254,8 @@ fn later(a: WallTime, b: WallTime) -> Duration {
 }
 
 #[cfg(test)]
+mod edge_tests;
+#[cfg(test)]
 mod evidence_tests;
 #[cfg(test)]
 mod fixture;

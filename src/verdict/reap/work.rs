@@ -82,14 +82,14 @@ fn storage(activity: &Activity, policy: &ReapPolicy) -> Result<(), Miss> {
 
 /// Somebody who is not part of the agent has the terminal in the foreground: a tool, or a person's program.
 fn foreground(activity: &Activity, terminal: &Terminal, policy: &ReapPolicy) -> Result<(), Miss> {
-    // No terminal, or one that nobody has in the foreground: its processes are going or gone elsewhere. Not
-    // proof of work, so it keeps without being called busy.
-    if activity.foreground < 0 {
-        return keep(KeepReason::Unreadable, "no process group has the terminal");
+    // No terminal, one that nobody has in the foreground, or a group of another pid namespace: its processes are
+    // going or gone elsewhere. Not proof of work, so it keeps without being called busy.
+    if activity.foreground <= 0 {
+        return keep(KeepReason::Unreadable, "no process group that can be seen has the terminal");
     }
     let resident =
         |member: &Member| member.group == activity.foreground && resident(member, activity, terminal, policy);
-    if activity.foreground != activity.own_group && !living(activity).any(resident) {
+    if !living(activity).any(resident) {
         return keep(
             KeepReason::Busy,
             format!("process group {} has the terminal, not the agent's own", activity.foreground),
@@ -136,7 +136,7 @@ pub(crate) fn quiet_jobs(terminal: &Terminal, policy: &ReapPolicy) -> Vec<String
 }
 
 fn is_job(member: &Member, activity: &Activity, terminal: &Terminal, policy: &ReapPolicy) -> bool {
-    !member.leader && !resident(member, activity, terminal, policy)
+    !resident(member, activity, terminal, policy)
 }
 
 fn quiet(member: &Member, policy: &ReapPolicy) -> bool {
@@ -155,7 +155,7 @@ fn resident(member: &Member, activity: &Activity, terminal: &Terminal, policy: &
     }
     let Some(leader) = activity.members.iter().find(|one| one.leader) else { return false };
     let first_turn = match &terminal.idle {
-        Idle::Marked(mark) if mark.busy.count > 0 => mark.first,
+        Idle::Marked(mark) => mark.first,
         _ => None,
     };
     // Before the first turn nothing can be work; where that is not told, only what begins at once is not.
@@ -180,7 +180,7 @@ fn resident(member: &Member, activity: &Activity, terminal: &Terminal, policy: &
 fn wrapper_parent<'a>(member: &Member, activity: &'a Activity) -> Option<&'a Member> {
     let mut parent = activity.members.iter().find(|one| one.leader)?;
     loop {
-        let mut children = living(activity).filter(|one| one.parent == parent.pid && !one.leader);
+        let mut children = living(activity).filter(|one| one.parent == parent.pid);
         let child = children.next()?;
         if children.next().is_some() {
             return None;
