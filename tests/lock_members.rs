@@ -262,3 +262,42 @@ fn a_stopped_member_is_said_and_an_older_version_finds_a_format_it_leaves_alone(
     assert_eq!(slots(&tool, "2").line, "1");
     assert_eq!(tool.record("x")["schema"], 2);
 }
+
+/// Said once by whoever waits longer than a second and may speak: for what, for whom, and how many stand there too.
+#[test]
+fn a_waiter_says_once_for_whom_it_waits_and_how_many_more_do() {
+    let tool = Tool::new();
+    let mut holder = tool.hold("x");
+    let wait = |word: &str, options: &[&str]| {
+        let said = tool.path(word);
+        let args = [&["run", "-w", "forever"], options, &["x", "true"]].concat();
+        let mut command = tool.tool("orion-lock", &args);
+        command.stdout(std::process::Stdio::null()).stderr(fs::File::create(&said).expect("file"));
+        (KillOnDrop::of(command.spawn().expect("start").id()), said)
+    };
+    let lines = |said: &std::path::Path| {
+        let text = fs::read_to_string(said).expect("read");
+        text.lines().filter(|line| line.contains("waiting: ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut waiters = Vec::new();
+    for (at, more) in ["", "; one more waits", "; 2 more wait"].iter().enumerate() {
+        let (waiter, said) = wait(&format!("waiter-{at}"), &["-v"]);
+        eventually("it says that it waits", || !lines(&said).is_empty());
+        let line = lines(&said).remove(0);
+        let begin = format!("orion-lock: waiting: x is held by pid {} (sh", holder.pid());
+        assert!(line.starts_with(&begin), "{line}");
+        let token = format!("; token {}{more}", tool.record("x")["token"]);
+        assert!(line.ends_with(&token), "{line}");
+        waiters.push((waiter, said));
+    }
+    // The first has looked again since, more than once.
+    let (silent, said_by_silent) = wait("silent", &[]);
+    eventually("all wait", || waiting(&tool) == 4);
+    holder.end().expect(0);
+    for (waiter, said) in &waiters {
+        eventually("it has ended", || waiter.ended());
+        assert_eq!(lines(said).len(), 1, "{:?}", lines(said));
+    }
+    eventually("it has ended", || silent.ended());
+    assert_eq!(fs::read_to_string(said_by_silent).expect("read"), "", "nobody listens, and nobody asked");
+}

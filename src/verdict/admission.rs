@@ -98,7 +98,7 @@ mod tests {
         let dead_alone = MemberFacts { presence: Gone, ..ALONE };
         let maybe_alone = MemberFacts { presence: Unknown, ..ALONE };
         let (one, two, share) = (member(Live, Some(1)), member(Live, Some(2)), member(Live, None));
-        let rows: [(EntryMode, &[MemberFacts], bool, Admission); 22] = [
+        let rows: [(EntryMode, &[MemberFacts], bool, Admission); 24] = [
             (Exclusive, &[], true, free),
             (Exclusive, &[dead_alone], true, free),
             (Exclusive, &[member(Gone, Some(1)), member(Gone, None)], false, free),
@@ -113,6 +113,8 @@ mod tests {
             (Slots(2), &[one, share], false, Held),
             (Slots(2), &[one, member(Unknown, Some(2))], false, Unclear),
             (Slots(1), &[one, member(Unknown, Some(2))], false, Held),
+            (Slots(1), &[one, two], false, Held),
+            (Exclusive, &[one, two, share], false, Held),
             (Slots(5), &[ALONE], false, Held),
             (Slots(5), &[maybe_alone], false, Unclear),
             (Slots(5), &[one, UNREADABLE], false, Unclear),
