@@ -136,6 +136,13 @@ pub(crate) fn settle_time(row: &ViaRow, young: bool, max_grace: Duration, here: 
     Some(if young { of_row.max(max_grace) } else { of_row })
 }
 
+/// May a holder whose row is there again have been taken over all the same? On a server that was promoted or restored
+/// the take of somebody who waited out its grace may be lost; only a holder whose last proof is younger than its
+/// fence was surely waited for.
+pub(crate) fn may_be_overtaken(young: bool, silent: Duration, fence: Option<Duration>) -> bool {
+    young && fence.is_some_and(|fence| silent >= fence)
+}
+
 /// What a claimant sees while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SettleFacts {

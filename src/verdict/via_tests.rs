@@ -1,5 +1,14 @@
 use super::*;
 
+#[test]
+fn a_promoted_server_is_not_believed_by_a_run_that_somebody_may_have_waited_for() {
+    let second = Duration::from_secs(1);
+    assert!(may_be_overtaken(true, 54 * second, Some(54 * second)));
+    assert!(!may_be_overtaken(true, 53 * second, Some(54 * second)), "nobody can have waited long enough");
+    assert!(!may_be_overtaken(false, 99 * second, Some(54 * second)), "what was taken is still known");
+    assert!(!may_be_overtaken(true, 99 * second, None), "nobody ever takes it over");
+}
+
 fn row(token: u64, released: bool, backend: Option<i64>, locker: Option<i64>) -> ViaRow {
     serde_json::from_value(serde_json::json!({
         "name": "x", "token": token, "gen": 0, "nonce": "n", "backend": backend, "locker": locker, "grace_ms": 60_000,

@@ -95,6 +95,8 @@ pub(crate) enum ViaBeat {
 pub(crate) enum ViaAttach {
     Attached {
         id: i64,
+        /// The server was promoted or restored since the last take that it knows.
+        young: bool,
     },
     /// Another session has the lock; `old` is our own half-open one.
     Contended {
@@ -243,7 +245,7 @@ impl ViaSession {
         );
         let answer: Answer = read(proof(self.ask(&query, time)?)?)?;
         Ok(match answer.answer.as_str() {
-            "ok" => ViaAttach::Attached { id: answer.id },
+            "ok" => ViaAttach::Attached { id: answer.id, young: answer.young },
             "contended" => ViaAttach::Contended { id: answer.id, old: answer.old },
             "lost" => ViaAttach::Lost,
             "recovery" => ViaAttach::Recovery,

@@ -213,7 +213,7 @@ begin
     perform orion.say_(p_kind, p_name, p_token, 'attached', null);
   end if;
   -- Our own half-open session: whoever attaches ends it by its own right (it is its own role's).
-  return jsonb_build_object('answer', case when v_got then 'ok' else 'contended' end, 'id', v_id,
+  return jsonb_build_object('answer', case when v_got then 'ok' else 'contended' end, 'id', v_id, 'young', orion.young_(),
     'old', case when not v_got and r.token = p_token and v_locker = r.backend then v_locker end);
 end $fn$;
 

@@ -13,6 +13,7 @@ mod claims_rows;
 mod commands;
 mod kills;
 mod outages;
+mod plain_sql;
 mod precheck;
 mod security;
 mod server;

@@ -188,3 +188,33 @@ fn another_host_begins_after_the_grace_and_the_old_run_is_killed_as_soon_as_it_k
     std::fs::rename(&away, &door).unwrap();
     run.run.end().expect(77).says("does not hold the lock any more");
 }
+
+#[test]
+fn a_run_that_stood_when_the_server_was_promoted_does_not_go_on() {
+    if !needs_postgres() {
+        return;
+    }
+    let server = Postgres::start();
+    let one = Host::new(&server);
+    for promoted in [false, true] {
+        let mut run = Counting::start(&one, &SHORT);
+        std::fs::rename(server.door(), server.dir().join("away")).unwrap();
+        std::os::unix::fs::symlink(server.dir().join("away"), server.dir().join(".s.PGSQL.1")).unwrap();
+        server.sql_by("1", "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'job'");
+        eventually("it stands", || run.has("frozen"));
+        if promoted {
+            // As the take of somebody who waited for its grace leaves it, when that take is lost.
+            server.sql_by("1", "update orion.meta set timeline = '000000FE'");
+        }
+        std::fs::remove_file(server.dir().join(".s.PGSQL.1")).unwrap();
+        std::fs::rename(server.dir().join("away"), server.door()).unwrap();
+        if promoted {
+            run.run.end().expect(77).says("a promoted server cannot tell");
+        } else {
+            eventually("it goes on", || run.has("thawed"));
+            run.run.signal(Signal::TERM);
+            run.run.end().expect(143);
+        }
+        std::fs::remove_file(&run.facts).unwrap();
+    }
+}

@@ -7,8 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Where the server's programs are: the newest that is installed.
+/// Where the server's programs are: in ORION_TEST_POSTGRES, or the newest that is installed.
 pub(crate) fn bin() -> Option<PathBuf> {
+    if let Some(chosen) = std::env::var_os("ORION_TEST_POSTGRES") {
+        return Some(PathBuf::from(chosen));
+    }
     let mut versions: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .ok()?
         .filter_map(|entry| {
@@ -48,7 +51,8 @@ fn template() -> &'static Path {
     static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let version = bin().unwrap().parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        let version = run(Command::new(bin().unwrap().join("postgres")).arg("--version")).expect(0).stdout;
+        let version: String = version.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
         let done = home.join(format!("cluster-{version}-1"));
         if !done.exists() {
             let temp = tempfile::Builder::new().prefix("orion-initdb-").tempdir().unwrap();

@@ -229,13 +229,13 @@ fn no_two_hosts_act_at_once_under_faults() {
         return;
     }
     let long = std::env::var_os("ORION_TORTURE").is_some();
-    let (back, changes, faults) = act(if long { 600 } else { 40 }, 20_261_201, true);
+    let (back, changes, faults) = act(if long { 600 } else { 26 }, 20_261_201, true);
     say(&format!(
         "{faults} faults, the lock changed hands {changes} times, {back} writes under an old token"
     ));
     assert_eq!(back, 0, "somebody acted beside its successor");
     assert!(changes >= 3 && faults >= 5, "{changes} changes, {faults} faults");
-    let (back, _, faults) = act(if long { 120 } else { 25 }, 20_261_202, false);
+    let (back, _, faults) = act(if long { 120 } else { 14 }, 20_261_202, false);
     say(&format!("without fence and grace: {faults} faults, {back} writes under an old token"));
     assert!(back > 0, "a witness that sees nothing proves nothing");
 }

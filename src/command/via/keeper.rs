@@ -6,7 +6,7 @@ use crate::model::via::ViaHolder;
 use crate::os::helper_thread::Wakeup;
 use crate::os::mask::Blocked;
 use crate::os::{clock, random};
-use crate::verdict::via::ViaTimes;
+use crate::verdict::via::{ViaTimes, may_be_overtaken};
 use crate::via::credentials::ViaPlace;
 use crate::via::engine::{ViaAttach, ViaBeat, ViaRequest};
 use crate::via::fault::ViaFault;
@@ -78,7 +78,17 @@ impl Keeper {
         let bell = rings.clone();
         let _blocked = Blocked::everything();
         std::thread::Builder::new().name("keeper".into()).spawn(move || {
-            Keeping { hold, ear, mouth, bell, began: false, told_began: false, cut: false }.keep();
+            Keeping {
+                hold,
+                ear,
+                mouth,
+                bell,
+                began: false,
+                told_began: false,
+                cut: false,
+                proved_us: clock::boottime_us(),
+            }
+            .keep();
         })?;
         Ok(Self { told, found, rings })
     }
@@ -110,6 +120,8 @@ struct Keeping {
     began: bool,
     told_began: bool,
     cut: bool,
+    /// When the last question was sent whose answer was proof.
+    proved_us: u64,
 }
 
 impl Keeping {
@@ -183,7 +195,17 @@ impl Keeping {
         loop {
             let sent = clock::boottime_us();
             match session.attach(&self.hold.wish, self.hold.token, self.hold.times.answer) {
-                Ok(ViaAttach::Attached { id }) => {
+                Ok(ViaAttach::Attached { young, .. })
+                    if may_be_overtaken(
+                        young,
+                        Duration::from_micros(sent.saturating_sub(self.proved_us)),
+                        self.hold.times.fence,
+                    ) =>
+                {
+                    self.say_cut("the server was promoted or restored while the run stood");
+                    return self.lost();
+                }
+                Ok(ViaAttach::Attached { id, .. }) => {
                     self.hold.id = id;
                     self.hold.session = Some(session);
                     self.told_began = false;
@@ -210,6 +232,7 @@ impl Keeping {
     }
 
     fn proved(&mut self, sent_us: u64) {
+        self.proved_us = sent_us;
         if let (Some(orders), Some(fence)) = (&self.hold.orders, self.hold.times.fence) {
             let fence = u64::try_from(fence.as_micros()).unwrap_or(u64::MAX);
             // A guardian that does not read is dead; the supervisor sees that by itself.

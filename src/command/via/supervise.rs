@@ -212,7 +212,7 @@ impl ViaRun<'_> {
             }
             KillReason::Lost => {
                 self.warn(&format!(
-                    "token {} does not hold the lock any more (taken over, or broken by hand); the run was killed",
+                    "token {} does not hold the lock any more (taken over, broken by hand, or a promoted server cannot tell); the run was killed",
                     self.token
                 ));
                 self.fact("lost", json!({}));
