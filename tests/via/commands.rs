@@ -73,6 +73,9 @@ fn what_a_lock_of_many_machines_has_not_is_refused_with_the_line_to_type() {
         &["run", "--owner-only", "x", "true"],
         &["run", "--replace", "x", "true"],
         &["run", "--reentrant", "x", "true"],
+        &["run", "--slots", "2", "x", "true"],
+        &["run", "--shared", "x", "true"],
+        &["run", "-w", "9s", "--max-waiting", "1", "x", "true"],
         &["run", "--grace", "5s", "x", "true"],
         &["run", "--grace", "30s", "--fence", "30s", "x", "true"],
         &["list", "--all-users"],
@@ -84,7 +87,7 @@ fn what_a_lock_of_many_machines_has_not_is_refused_with_the_line_to_type() {
     host.lock(&["acquire", "--owner", "1", "x"]).says("exec orion-lock --via");
     host.lock(&["run", "--grace", "10m", "x", "true"]).expect(78).says("no longer grace than 1m");
     let tool = &host.tool;
-    tool.lock(&["run", "--once", "k", "x", "true"]).expect(64).says("--via");
+    tool.lock(&["run", "--grace", "30s", "x", "true"]).expect(64).says("--via");
     tool.lock(&["init"]).expect(64).says("--via");
     tool.lock(&["--via", "nowhere", "run", "x", "true"]).expect(78).says("/etc/orion/via");
     assert!(!tool.dir().join("locks").exists(), "nothing was taken on this machine instead");
