@@ -5,7 +5,8 @@ Usage: scripts/test --agents [AGENT|SCENE]...
 
 The agents are installed from the npm registry into ORION_AGENTS_DIR (default: a directory in /var/tmp that stays, so
 that a second run is quick). They run in a network namespace where nothing but loopback exists, with placeholder keys.
-Needs root, npm, tmux and the programs of this tree (target/debug, or ORION_TEST_BIN_DIR).
+Needs root, npm, tmux and the programs of this tree (target/debug, or ORION_TEST_BIN_DIR). A slow machine needs
+ORION_PLAY_PATIENCE, the seconds that every wait may take (90).
 
 Every line says which scene was played with which version of which agent and what became of it; the last line is
 "N passed, N failed, N skipped".
@@ -27,7 +28,7 @@ ROOT = HERE.parent.parent
 BIN = Path(os.environ.get("ORION_TEST_BIN_DIR") or ROOT / "target/debug")
 STORE = Path(os.environ.get("ORION_AGENTS_DIR") or "/var/tmp/orion-agents")
 IDLE = 3
-LONG = 90
+LONG = int(os.environ.get("ORION_PLAY_PATIENCE") or 90)
 
 
 class Failed(Exception):
@@ -112,6 +113,10 @@ class Agent:
         """Settings for the stand-in server."""
 
     def environment(self, port):
+        return {}
+
+    def asking(self):
+        """Variables that make it ask before it runs a command."""
         return {}
 
     def program(self):
@@ -259,6 +264,9 @@ class Opencode(Agent):
     def environment(self, port):
         return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
+    def asking(self):
+        return {"OPENCODE_PERMISSION": '{"bash": "ask"}'}
+
     def program(self):
         for kind in ("opencode-linux-x64", "opencode-linux-x64-baseline", "opencode-linux-arm64"):
             path = STORE / self.name / "node_modules" / kind / "bin/opencode"
@@ -366,7 +374,7 @@ class Play:
             "orion-fire", "--tmux-socket", self.stage.socket, "--automation", self.automation,
             *(["--reap", *reaping] if reap else []), "--size", "120x40", "--", self.agent.name,
             *self.agent.arguments(f"PLAY:{part} please", asks),
-            env=self.stage.environment(self.agent), cwd=self.stage.work,
+            env=self.stage.environment(self.agent) | (self.agent.asking() if asks else {}), cwd=self.stage.work,
         )  # fmt: skip
         if done.returncode != expected:
             raise Failed(f"orion-fire ended with {done.returncode}: {done.stderr.strip()}")
