@@ -111,3 +111,56 @@ fn only_a_proved_holder_is_ended_and_only_for_a_reason_that_was_asked_for() {
     let decision = takeover(&[Newer], Some((&equal, &fresh)), Some(&ours), &it);
     assert!(matches!(&decision, TakeoverVerdict::Keep(why) if why.contains("equal times")), "{decision:?}");
 }
+
+#[test]
+fn who_is_kept_is_told_why() {
+    use TakeoverReason::{Newer, Stuck};
+    let ours = build(Some("2026-11-29T09:00:01Z"), 1, None);
+    let unstamped = build(None, 1, None);
+    let theirs = |build: &str| payload(&format!("{{\"pid\":812{build}}}"));
+    let of = |time: &str| theirs(&format!(",\"build\":{{\"mod_time\":\"{time}\",\"size\":1}}"));
+    let (none, same) = (theirs(""), of("2026-11-29T09:00:01Z"));
+    let (later, earlier) = (of("2026-11-29T09:00:02Z"), of("2026-11-29T09:00:00Z"));
+    let fresh = Silence::Fresh { silent: Duration::from_secs(1) };
+    let stuck = Silence::Stuck { silent: LIMIT };
+    let unproved = Silence::Unproved { why: "the machine slept", second_look: None };
+    let never = "it never ticked, so it is not known to be stuck";
+    type Told<'a> = (&'a [TakeoverReason], &'a Payload, &'a Silence, Option<&'a Build>, &'a str);
+    let cases: [Told<'_>; 12] = [
+        (&[], &none, &stuck, Some(&ours), "nothing was asked for that allows it"),
+        (&[Stuck], &earlier, &Silence::NeverTicked, Some(&ours), never),
+        (&[Stuck], &none, &fresh, Some(&ours), "it ticks"),
+        (&[Stuck], &none, &unproved, None, "cannot tell whether it is stuck: the machine slept"),
+        (&[Newer], &none, &stuck, None, "our own build is not known"),
+        (&[Newer], &same, &stuck, None, "our own build is not known"),
+        (&[Newer], &same, &fresh, Some(&unstamped), "our own build is not known"),
+        (&[Newer], &none, &fresh, Some(&ours), "it does not say which build it runs"),
+        (&[Newer], &of("soon"), &fresh, Some(&ours), "it does not say which build it runs"),
+        (&[Newer], &same, &fresh, Some(&ours), "its build has the same file time as ours"),
+        (&[Newer], &later, &fresh, Some(&ours), "its build is newer than ours"),
+        (&[Stuck, Newer], &later, &fresh, Some(&ours), "it ticks and its build is newer than ours"),
+    ];
+    for (allowed, payload, silence, ours, expected) in cases {
+        let proof = HolderProof::Holder(812);
+        match takeover(allowed, Some((payload, silence)), ours, &proof) {
+            TakeoverVerdict::Keep(why) | TakeoverVerdict::Doubtful(why) => assert_eq!(why, expected),
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_unknown_holder_is_told_by_what_is_missing() {
+    for (proof, expected) in [
+        (HolderProof::Holder(812), "its payload cannot be read"),
+        (HolderProof::NoName, "nobody knows whose it is"),
+        (HolderProof::NotIt, "does not hold the lock file here"),
+        (HolderProof::Hidden, "cannot be seen"),
+        (HolderProof::Several(vec![812, 813]), "several processes hold the lock file (pids 812, 813)"),
+    ] {
+        match takeover(&[TakeoverReason::Stuck], None, None, &proof) {
+            TakeoverVerdict::CannotTell(why) => assert!(why.contains(expected), "{why}"),
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+}

@@ -145,6 +145,31 @@ mod tests {
     }
 
     #[test]
+    fn the_line_to_type_names_whoever_stays() {
+        // Not the one-shot shell, not the daemon, not the first process of the machine.
+        let mut with_init = chain();
+        with_init.push(ancestor(1, &["init"]));
+        let script = "in a script: --owner $$ ($BASHPID in a subshell)";
+        let all = format!(
+            "{script}, or claude.js (pid 40): --owner claude.js, fire.sh (pid 30): --owner fire.sh, \
+             bash (pid 20): --owner 20"
+        );
+        assert_eq!(hint(&chain()), all, "a name that two have is a number");
+        assert_eq!(hint(&with_init), all);
+        assert_eq!(hint(&[]), script);
+        assert_eq!(hint(&[ancestor(1, &["init"])]), script);
+        let daemon = Ancestor { tty_nr: 0, under_manager: true, ..ancestor(10, &["sshd"]) };
+        for alone in [daemon, ancestor(50, &["sh", "-c", "x"]), ancestor(45, &["sudo", "x"])] {
+            assert_eq!(hint(std::slice::from_ref(&alone)), script, "{alone:?}");
+        }
+        // A name that a shell would read otherwise is a number too.
+        let odd = ancestor(7, &["python3", "/srv/my job.py"]);
+        assert_eq!(hint(&[odd]), format!("{script}, or my job.py (pid 7): --owner 7"));
+        let dashed = ancestor(8, &["agent-v2_x.1"]);
+        assert_eq!(hint(&[dashed]), format!("{script}, or agent-v2_x.1 (pid 8): --owner agent-v2_x.1"));
+    }
+
+    #[test]
     fn one_shot_shells_are_recognised() {
         for args in [
             &["sh", "-c", "x"][..],

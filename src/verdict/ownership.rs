@@ -106,6 +106,9 @@ mod tests {
             (found(true), owner(812, 7), "already"),
             (Found::Nothing, Credential::Token(5), "already"),
             (Found::Nothing, Credential::Token(6), "not"),
+            // The release of a full disk: the record went, and the guard's token was raised.
+            (Found::Nothing, Credential::Token(4), "already"),
+            (Found::Nothing, Credential::Token(3), "not"),
             (Found::Nothing, owner(812, 7), "not"),
             (Found::Bad(BadRecord::Corrupt("torn".into())), Credential::Token(5), "not"),
             (Found::Bad(BadRecord::Newer(2)), Credential::Token(5), "newer"),
@@ -122,5 +125,11 @@ mod tests {
             };
             assert_eq!(word, expected, "{found:?} {right:?}");
         }
+        let whose = |released| match ownership(&found(released), last, &Credential::Token(4)) {
+            Ownership::NotMine(whose) => whose,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(whose(false), "its record names pid 812 with token 5");
+        assert_eq!(whose(true), "it was released at 2026-11-29T10:00:00Z by another owner (token 5)");
     }
 }

@@ -307,3 +307,25 @@ proptest::proptest! {
         }
     }
 }
+
+/// Where a limit itself lies.
+#[test]
+fn what_lies_on_a_limit() {
+    let awake = now(0);
+    let run = |seconds| seen(seconds, 0);
+    // Ticked in this moment; ticked at its start; as old as the limit and silent since.
+    assert_eq!(judge(&our_tick(0, 0, &awake), &awake, &run(RUN)), fresh(0));
+    assert_eq!(judge(&our_tick(400, 400, &awake), &awake, &run(400)), stuck(400));
+    assert_eq!(judge(&our_tick(300, 300, &awake), &awake, &run(300)), stuck(300));
+    // Clocks are stepped by two seconds every day, ahead and back.
+    assert_eq!(judge(&go_tick(-2), &awake, &run(RUN)), fresh(0));
+    assert_eq!(judge(&go_tick(-3), &awake, &run(RUN)), unproved(FUTURE, None));
+    assert!(!clock_moved(&go_tick(-2), &awake) && clock_moved(&go_tick(-3), &awake));
+    // So the role may seem to be two seconds older than its holder, and it was taken within ten of the start.
+    for (held, expected) in [(1002, stuck(400)), (1003, unproved(STEPPED, Some(300)))] {
+        assert_eq!(judge(&held_since(held, 400), &awake, &run(1000)), expected, "held for {held}");
+    }
+    for (held, expected) in [(990, stuck(400)), (989, unproved(STEPPED, Some(300)))] {
+        assert_eq!(judge(&held_since(held, 400), &awake, &run(1000)), expected, "held for {held}");
+    }
+}
