@@ -250,6 +250,31 @@ fn a_corrupt_member_is_set_aside_and_an_unreadable_one_lets_nobody_guess() {
 }
 
 #[test]
+fn a_member_whose_record_was_removed_keeps_its_place() {
+    // The record of the last token: the guard still has it.
+    let tool = Tool::new();
+    let (mut first, mut second) = (slots(&tool, "2"), slots(&tool, "2"));
+    fs::remove_file(tool.file("x.members/1.json")).expect("a cleaner");
+    tool.lock(&["run", "--slots", "2", "x", "true"]).expect(75);
+    tool.lock(&["run", "x", "true"]).expect(75);
+    second.end();
+    assert_eq!(slots(&tool, "2").line, "2");
+    first.end();
+    // The first one, beside another that has the last token.
+    let tool = Tool::new();
+    let (mut first, mut second) = (slots(&tool, "3"), slots(&tool, "3"));
+    fs::remove_file(tool.file("x.json")).expect("a cleaner");
+    tool.lock(&["run", "--slots", "3", "x", "true"]).expect(75);
+    tool.precheck(&["--slots", "3", "x"]).expect(75);
+    first.end();
+    // Its own pulse is nobody else's: there is room beside the other one.
+    tool.precheck(&["--slots", "3", "x"]).expect(0);
+    assert_eq!(slots(&tool, "3").line, "1");
+    second.end();
+    tool.lock(&["run", "x", "echo", "RAN"]).expect(0).prints("RAN");
+}
+
+#[test]
 fn a_stopped_member_is_said_and_an_older_version_finds_a_format_it_leaves_alone() {
     let tool = Tool::new();
     let (mut first, second) = (slots(&tool, "2"), slots(&tool, "2"));

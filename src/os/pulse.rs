@@ -161,11 +161,21 @@ pub(crate) fn ask(dir: &Dir, name: &str, token: Option<u64>, taken: Option<Pulse
         Ok(_) | Err(_) => return PulseAnswer::Said(PulseFacts::Unclear),
     };
     let said = match token {
-        Some(token) => offset(token).map_or(PulseFacts::Unclear, |start| ask_range(&file, start, 1)),
-        None => ask_range(&file, 0, 0),
+        Some(token) => offset(token).map_or(PulseFacts::Unclear, |start| ask_byte(&file, start)),
+        None => match any_carried(&file, &[]) {
+            Ok(Some(_)) => PulseFacts::Held,
+            Ok(None) => PulseFacts::Free,
+            Err(facts) => facts,
+        },
     };
     let moved = taken.is_some_and(|taken| taken != file_of(&stat));
     if moved && said != PulseFacts::Held { PulseAnswer::Removed } else { PulseAnswer::Said(said) }
+}
+
+/// A token whose pulse is carried, by the file at its name, and that is none of these.
+pub(crate) fn another(dir: &Dir, name: &str, known: &[u64]) -> Option<u64> {
+    let Ok(Opened::File(file)) = dir.open_file(&file_name(name), OFlags::RDONLY) else { return None };
+    any_carried(&file, known).ok().flatten()
 }
 
 /// The pulse file that stands at its name.
@@ -197,24 +207,47 @@ pub(crate) fn search(
     fdinfo::LockHolders { blind: first.blind || second.blind, ..second }
 }
 
-/// `length` 0 is to the end of the file, as in fcntl(2).
-fn ask_range(file: &File, mut start: i64, length: i64) -> PulseFacts {
+fn ask_byte(file: &File, start: i64) -> PulseFacts {
+    match first_lock(file, start, start.saturating_add(1)) {
+        // A write lock is a waiter.
+        Ok(answer) if i32::from(answer.l_type) == libc::F_RDLCK => PulseFacts::Held,
+        Ok(_) => PulseFacts::Free,
+        Err(facts) => facts,
+    }
+}
+
+/// A byte that is locked for reading and is none of these. A write lock is a waiter, and there may be read
+/// locks on both sides of it: what is told is any lock of a range, not the first one.
+fn any_carried(file: &File, known: &[u64]) -> Result<Option<u64>, PulseFacts> {
+    let mut ranges = vec![(0, i64::MAX)];
+    while let Some((start, end)) = ranges.pop() {
+        if start >= end {
+            continue;
+        }
+        let answer = first_lock(file, start, end)?;
+        let token = u64::try_from(answer.l_start).unwrap_or(0);
+        match i32::from(answer.l_type) {
+            libc::F_UNLCK => continue,
+            libc::F_RDLCK if answer.l_len != 1 || !known.contains(&token) => return Ok(Some(token)),
+            _ => {}
+        }
+        let behind = if answer.l_len == 0 { end } else { answer.l_start.saturating_add(answer.l_len) };
+        ranges.extend([(start, answer.l_start), (behind, end)]);
+    }
+    Ok(None)
+}
+
+/// A lock from `start` to before `end`; what to say where it cannot be asked.
+fn first_lock(file: &File, start: i64, end: i64) -> Result<libc::flock, PulseFacts> {
     loop {
-        let mut answer = byte_lock(libc::F_WRLCK, start, length);
-        match fcntl(file, FcntlArg::F_OFD_GETLK(&mut answer)) {
-            Ok(_) => {}
+        let mut answer = byte_lock(libc::F_WRLCK, start, end.saturating_sub(start));
+        return match fcntl(file, FcntlArg::F_OFD_GETLK(&mut answer)) {
+            Ok(_) => Ok(answer),
             Err(Errno::EINTR) => continue,
             // No such locks here, so nobody can have left one.
-            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => return PulseFacts::Free,
-            Err(_) => return PulseFacts::Unclear,
-        }
-        match i32::from(answer.l_type) {
-            libc::F_UNLCK => return PulseFacts::Free,
-            libc::F_RDLCK => return PulseFacts::Held,
-            // A write lock is a waiter. In a range there may be a read lock behind it.
-            _ if length == 1 || answer.l_len == 0 => return PulseFacts::Free,
-            _ => start = answer.l_start.saturating_add(answer.l_len),
-        }
+            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => Err(PulseFacts::Free),
+            Err(_) => Err(PulseFacts::Unclear),
+        };
     }
 }
 
@@ -334,9 +367,16 @@ mod tests {
         fcntl(&waiter, FcntlArg::F_OFD_SETLK(&byte_lock(libc::F_WRLCK, 5, 1))).expect("write lock");
         assert_eq!(said(&dir, "x", Some(5)), PulseFacts::Free);
         assert_eq!(said(&dir, "x", None), PulseFacts::Free);
-        let pulse = lock(open(&dir, "x").expect("open"), 9).expect("lock");
-        assert_eq!(said(&dir, "x", None), PulseFacts::Held);
-        drop(pulse);
+        for token in [9, 2] {
+            let pulse = lock(open(&dir, "x").expect("open"), token).expect("lock");
+            assert_eq!(said(&dir, "x", None), PulseFacts::Held, "{token}, beside a waiter at 5");
+            assert_eq!(another(&dir, "x", &[7]), Some(token));
+            assert_eq!(another(&dir, "x", &[7, token]), None);
+            let more = lock(open(&dir, "x").expect("open"), 30).expect("lock");
+            assert_eq!(another(&dir, "x", &[token]), Some(30));
+            drop((pulse, more));
+        }
+        assert_eq!(another(&dir, "x", &[]), None);
     }
 
     #[test]

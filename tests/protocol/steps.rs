@@ -9,7 +9,6 @@ const ATTEMPTS: u8 = 3;
 /// What happens between two worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Start,
     Step(usize, Pc),
     Killed(usize, Pc, bool),
     Cleaned(&'static str),
@@ -20,7 +19,6 @@ pub(crate) enum Event {
 impl std::fmt::Display for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Start => f.write_str("start"),
             Self::Step(who, pc) => write!(f, "{who}: {pc:?}"),
             Self::Killed(who, pc, left) => write!(f, "{who}: killed at {pc:?}, child lives: {left}"),
             Self::Cleaned(what) => write!(f, "a cleaner unlinks the {what}"),

@@ -75,6 +75,20 @@ impl Records {
         Judged { found, judgement, token }
     }
 
+    /// Judges a missing first record beside others: a pulse that is none of theirs is of a run whose record
+    /// was removed, whatever came after it.
+    pub(super) fn judge_missing(&self, name: &LockName, theirs: &[u64], guard: Option<GuardToken>) -> Judged {
+        let removed = pulse::another(self.folder(), name.as_str(), theirs);
+        let last = guard.and_then(GuardToken::number);
+        let pulse = match removed {
+            Some(_) => PulseFacts::Held,
+            None if last.is_some_and(|last| theirs.contains(&last)) => PulseFacts::Free,
+            None => return self.judge(name, Found::Nothing, guard),
+        };
+        let judgement = judge(&Found::Nothing, &self.here(None), &[], pulse);
+        Judged { found: Found::Nothing, judgement, token: removed.or(last) }
+    }
+
     /// Judges identity alone: the pulse is not asked.
     pub(crate) fn judge_identity(&self, found: &Found) -> Judgement {
         let (here, owners) = self.facts(found);

@@ -209,19 +209,20 @@ impl Records {
         all: Vec<ReadRecord>,
         guard: Option<GuardToken>,
     ) -> NameState {
-        // The guard's token stands for a record that was removed, unless a member has it.
         let last = guard.and_then(GuardToken::number);
-        let has_it = |read: &ReadRecord| read.found.stored().map(|stored| stored.record.token) == last;
-        let known = all.iter().any(has_it);
         let each_is_one = all.iter().all(|read| matches!(read.found, Found::Record(_)));
-        let guard = guard.filter(|_| all.len() == 1 || !known);
-        let judged = all.into_iter().map(|read| LockMember {
-            position: read.position,
-            judged: self.judge(name, read.found, guard),
-            file: read.file,
+        let tokens = |read: &ReadRecord| read.found.stored().map(|stored| stored.record.token);
+        let theirs: Vec<u64> = all.iter().filter_map(tokens).collect();
+        let judged = all.into_iter().map(|ReadRecord { position, found, file }| {
+            let judged = match found {
+                Found::Nothing if !theirs.is_empty() => self.judge_missing(name, &theirs, guard),
+                found => self.judge(name, found, guard),
+            };
+            LockMember { position, judged, file }
         });
         let mut members: Vec<LockMember> = judged.collect();
-        if last.is_some() && !known && each_is_one {
+        // The guard's token stands for a record that was removed, unless a member has it.
+        if each_is_one && last.is_some_and(|last| !theirs.contains(&last)) {
             let removed = self.judge(name, Found::Nothing, guard);
             if matches!(removed.state(), State::Live(_)) {
                 members.push(LockMember { position: REMOVED, judged: removed, file: None });
