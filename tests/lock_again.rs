@@ -264,3 +264,20 @@ fn an_end_that_cannot_be_written_down_holds_nobody_back() {
     tool.precheck(&["--once", "k", "x"]).expect(75).says("has run for 'k' already");
     tool.lock(&["run", "--cooldown", "1h", "x", "true"]).expect(73);
 }
+
+/// What could not be executed was no run, with or without a supervisor.
+#[test]
+fn a_program_that_is_missing_is_no_run() {
+    let tool = Tool::new();
+    std::fs::write(tool.path("plain"), "").expect("a file");
+    let plain = tool.path("plain").display().to_string();
+    for words in
+        [&["run", "x", "/nonexistent"][..], &["run", "--tree", "x", "/nonexistent"], &["run", "x", &plain]]
+    {
+        tool.lock(words);
+        tool.lock(&["check", "--last-run-within", "1h", "x"]).expect(76).prints("no run is known");
+    }
+    tool.lock(&["run", "x", "true"]).expect(0);
+    tool.lock(&["run", "x", "/nonexistent"]).expect(127);
+    tool.lock(&["check", "--last-run-within", "1h", "x"]).expect(0).silent();
+}

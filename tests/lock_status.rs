@@ -203,3 +203,24 @@ fn other_users_locks_can_be_read() {
         tool.lock(&["status", "--user", "root", "--json", "no-such-lock-here"]).expect(0).json();
     }
 }
+
+#[test]
+fn list_shows_who_lives_without_a_record_and_what_an_owner_left() {
+    let tool = Tool::new();
+    let mut removed = tool.hold("removed");
+    std::fs::remove_file(tool.file("removed.json")).expect("a cleaner");
+    let job = "exec 3<&0; sh -c 'read -r end <&3' & echo up; wait";
+    let mut left = tool.hold_with(&["run", "left", "bash", "-c", job]);
+    let owner = left.pid();
+    left.kill();
+    let text = tool.lock(&["list"]).expect(0).stdout;
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    assert!(row("removed").contains("held") && row("removed").contains("record removed"), "{text}");
+    assert!(row("left").contains(&format!("left by {owner} (bash)")), "{text}");
+    let object = tool.lock(&["list", "--json"]).expect(0).json();
+    let locks = object["locks"].as_array().expect("locks");
+    assert!(locks.iter().any(|lock| lock["name"] == "removed" && lock["state"] == "held"), "{object}");
+    left.end();
+    removed.end();
+    assert!(!tool.lock(&["list"]).expect(0).stdout.contains("removed"), "who is gone without a record");
+}

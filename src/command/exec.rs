@@ -1,7 +1,8 @@
 //! Becoming the command that a tool was asked to run.
 
-use crate::error::{Error, reason};
+use crate::error::{Error, Kind, reason};
 use crate::exit::{CANNOT_EXECUTE, NOT_FOUND, Status};
+use crate::os::process::{self, PIDFD_HINT};
 use crate::report::{Report, escape};
 use std::ffi::OsString;
 use std::io;
@@ -94,4 +95,13 @@ pub(crate) fn find(word: &OsString) -> Option<PathBuf> {
     }
     let path = crate::env::value(crate::env::name::PATH)?;
     std::env::split_paths(&path).map(|directory| directory.join(word)).find(|file| file.is_file())
+}
+
+/// Who stands by needs a descriptor for its child. To be asked before anything is taken or run.
+///
+/// # Errors
+/// OSERR with the system call and who may forbid it.
+pub(super) fn needs_pidfds(what: &str) -> Result<(), Error> {
+    process::pidfds_are_allowed()
+        .map_err(|why| Error::new(Kind::System, format!("{what}: nothing was run: {why}")).hint(PIDFD_HINT))
 }

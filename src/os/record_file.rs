@@ -14,6 +14,7 @@ use crate::model::record::{MAX_BYTES, Stored};
 use crate::os::dir::{Dir, Opened};
 use crate::os::flock::{self, Mode};
 use rustix::fs::OFlags;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -236,4 +237,13 @@ fn in_record(dir: &Dir, stem: &[u8]) -> Option<LockName> {
     let Ok(Opened::File(file)) = dir.open_file(&file_name(stem), OFlags::RDONLY) else { return None };
     let record: serde_json::Value = serde_json::from_slice(&read_bytes(&file).ok()?).ok()?;
     LockName::of(record.get("name")?.as_str()?).filter(|name| name.file() == stem)
+}
+
+/// Names that have a pulse file and no record, unsorted; not those of which their file has only a hash.
+pub(crate) fn names_without(dir: &Dir) -> io::Result<Vec<LockName>> {
+    let files = dir.names()?;
+    let stem = |file: &OsString, ending: &[u8]| file.as_bytes().strip_suffix(ending).map(<[u8]>::to_vec);
+    let recorded: HashSet<Vec<u8>> = files.iter().filter_map(|file| stem(file, b".json")).collect();
+    let pulses = files.iter().filter_map(|file| stem(file, b".pulse"));
+    Ok(pulses.filter(|stem| !recorded.contains(stem)).filter_map(|stem| LockName::from_stem(&stem)).collect())
 }

@@ -161,6 +161,28 @@ fn g17_without_pidfds_the_system_call_and_the_sandbox_are_named() {
         let done = run(command.arg(bin("orion-lock")).args(["run", "--tree", "x", "echo", "RAN"]));
         let done = done.expect(71).one_line().says("pidfd_open").says("sandbox");
         assert_eq!(done.stdout, "");
+        let tracker = format!("file:{}", tool.path("tickets").display());
+        for (tool_name, words) in [
+            ("orion-claim", &["--tracker", &tracker, "run", "K", "echo", "RAN"][..]),
+            ("orion-lease", &["run", "store.db", "echo", "RAN"]),
+        ] {
+            std::fs::create_dir_all(tool.path("tickets")).expect("tickets");
+            std::fs::write(tool.path("tickets/K.toml"), "title = \"K\"\nlabels = [\"orion\"]\n").expect("K");
+            let mut command = tool.command("strace");
+            command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject=pidfd_open:error={error}")]);
+            command.arg(bin(tool_name)).args(words).current_dir(tool.path(""));
+            let done = run(&mut command).expect(71).one_line().says("pidfd_open").says("sandbox");
+            assert_eq!(done.stdout, "", "{tool_name}");
+            let ticket = std::fs::read_to_string(tool.path("tickets/K.toml")).expect("K");
+            assert!(ticket.contains("[\"orion\"]"), "untouched: {ticket}");
+        }
+        let mut command = tool.command("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject=pidfd_open:error={error}")]);
+        let done = run(command.arg(bin("orion-lock")).arg("doctor")).expect(78);
+        assert!(!done.stdout.contains("install the toolkit again"), "{done:?}");
+        assert!(done.stdout.contains("FAIL pidfd") && !done.stdout.contains("FAIL play"), "{done:?}");
+        let left: Vec<String> = crate::support::names_in(&tool.dir());
+        assert!(left.iter().all(|name| !name.starts_with(".doctor")), "{left:?}");
         // Without --tree nothing needs one.
         let mut command = tool.command("strace");
         command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject=pidfd_open:error={error}")]);

@@ -167,7 +167,7 @@ impl World {
     pub(crate) fn new(
         modes: [(Mode, bool); 3],
         cleanings: u8,
-        acquires: u8,
+        acquires: [u8; 3],
         restarts: u8,
         left: bool,
     ) -> Self {
@@ -186,7 +186,7 @@ impl World {
             placed: None,
             behind: false,
             attempts: 0,
-            acquires,
+            acquires: acquires[who],
             restarts,
         };
         let dead =

@@ -88,6 +88,8 @@ fn a_cleaner_of_every_file_lets_nobody_in_beside_a_run_or_its_job() {
             over.store(true, Ordering::Relaxed);
             removed.fetch_add(cleaner.join().expect("the cleaner"), Ordering::Relaxed);
         });
+        let so_far = std::fs::read_to_string(tool.path("overlaps")).unwrap_or_default().lines().count();
+        say(&format!("cleaner: overlaps {so_far} when all but the {name} were removed"));
     }
     let lines = |file: &str| std::fs::read_to_string(tool.path(file)).unwrap_or_default().lines().count();
     let (entered, overlaps, removed) = (lines("entered"), lines("overlaps"), removed.load(Ordering::Relaxed));

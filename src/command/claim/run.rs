@@ -61,6 +61,7 @@ pub(super) fn run(call: ClaimCall, args: ClaimRun) -> Result<Status, Error> {
         let above = super::rows::last_token(&claims, &key);
         return Err(rows.become_run(&call.shared, &key, above));
     }
+    exec::needs_pidfds(&key.to_string())?;
     let heart = call.store(&claims.settings.address)?;
     let system = |error: io::Error| Error::new(Kind::System, format!("signals: {}", reason(&error)));
     signals::hear_of_children().map_err(system)?;

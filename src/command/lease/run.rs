@@ -22,6 +22,9 @@ pub(super) fn run(arguments: LeaseRun, report: &Report) -> Result<Status, Error>
     exec::check(&arguments.command, "orion-lease run -w 10m STORE CMD [ARG...]")?;
     let busy = busy_code(arguments.busy.busy_code, None)?;
     let place = observe::find(&arguments.store)?;
+    if !arguments.exec {
+        exec::needs_pidfds(&show(&place.store))?;
+    }
     // Also when it is not needed: what was named must exist.
     let mut own_build = match &arguments.build_file {
         Some(file) => Some(Build::of(file)?),

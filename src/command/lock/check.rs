@@ -65,8 +65,10 @@ fn facts(store: &Records, name: &LockName, now: WallTime, waits: bool) -> NameFa
     let ago = |since: WallTime| since.age(now).map(|age| age.as_secs());
     let told = runs(&store.read_log(name.file()));
     let last = told.last();
-    // The record knows the last begin also where the log was put aside.
-    let begun = records(&all).filter_map(Record::since).max().or(last.map(|run| run.begun));
+    // The record knows the last begin also where the log was put aside, and whether anything was executed.
+    let began = |record: &Record| WallTime::parse(&record.last_run()?.began);
+    let recorded = records(&all).next().is_some();
+    let begun = records(&all).filter_map(began).max().or(last.filter(|_| !recorded).map(|run| run.begun));
     let waiting = store.waiting(name);
     NameFacts {
         name: name.as_str().to_owned(),

@@ -11,7 +11,7 @@ use crate::model::duration;
 use crate::model::name::LockName;
 use crate::os::clock;
 use crate::report::escape;
-use crate::verdict::liveness::State;
+use crate::verdict::liveness::{State, Through};
 use crate::verdict::pause::PauseState;
 use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt;
@@ -41,7 +41,11 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
                 escape(file.as_bytes(), 260)
             ));
         }
-        for name in all.names {
+        let mut names = all.names;
+        names.extend(store.names_of_removed()?);
+        names.sort();
+        names.dedup();
+        for name in names {
             let state = store.state_of(&name);
             let in_a_row = skips(&store, &name, &state);
             if call.report.json {
@@ -108,12 +112,21 @@ fn row(name: &LockName, all: &NameState, skips: u64, user: Option<String>) -> [S
     let record = judged.record();
     let held = !matches!(judged.state(), State::Free | State::Dead);
     let who = record.filter(|_| held).and_then(|record| record.owners.first()).map_or_else(
-        || "-".to_owned(),
-        |owner| format!("{} ({})", owner.pid, escape(owner.comm.as_bytes(), 20)),
+        || if held { "record removed".to_owned() } else { "-".to_owned() },
+        |owner| {
+            let owner = format!("{} ({})", owner.pid, escape(owner.comm.as_bytes(), 20));
+            match judged.state() {
+                // That one has ended: it is something else that holds it.
+                State::Live(Through::Descendant) => format!("left by {owner}"),
+                State::Live(Through::Carrier) => format!("run of {owner}"),
+                _ => owner,
+            }
+        },
     );
     let age = record.and_then(|record| record.since()?.age(clock::wall()));
     let age = age.filter(|_| held).map_or_else(|| "-".to_owned(), duration::show);
-    let token = record.map_or_else(|| "-".to_owned(), |record| record.token.to_string());
+    let token = record.map(|record| record.token).or(judged.token.filter(|_| held));
+    let token = token.map_or_else(|| "-".to_owned(), |token| token.to_string());
     let shown = user.map_or_else(|| name.to_string(), |user| format!("{user}:{name}"));
     [shown, state, who, age, token, skips.to_string()]
 }

@@ -15,7 +15,7 @@ use crate::model::name::LockName;
 use crate::model::record::Record;
 use crate::os::mask::{FILE_SIZE, SignalMask};
 use crate::os::proc::ProcStat;
-use crate::os::process::{self, PIDFD_HINT, PidFd, wait_any};
+use crate::os::process::{self, PidFd, wait_any};
 use crate::os::signals::{self, Caught, SignalQueue};
 use crate::os::start_barrier::{ShimAnswer, StartBarrier};
 use crate::os::tree::{self, Collected};
@@ -77,9 +77,7 @@ fn start<'a>(
     let mask = SignalMask::block(signals::of_supervisor().chain([FILE_SIZE])).map_err(failed)?;
     let queue = SignalQueue::new(signals::of_supervisor()).map_err(failed)?;
     signals::hear_of_children().map_err(failed)?;
-    process::pidfds_are_allowed().map_err(|why| {
-        Error::new(Kind::System, format!("{name}: nothing was run: {why}")).hint(PIDFD_HINT)
-    })?;
+    exec::needs_pidfds(name.as_str())?;
     if !options.command_only {
         tree::adopt_orphans().map_err(failed)?;
     }

@@ -78,7 +78,7 @@ impl Records {
     /// Judges a missing first record beside others: a pulse that is none of theirs is of a run whose record
     /// was removed, whatever came after it.
     pub(super) fn judge_missing(&self, name: &LockName, theirs: &[u64], guard: Option<GuardToken>) -> Judged {
-        let removed = pulse::another(self.folder(), name.as_str(), theirs);
+        let removed = pulse::another(self.folder(), name.file(), theirs);
         let last = guard.and_then(GuardToken::number);
         let pulse = match removed {
             Some(_) => PulseFacts::Held,

@@ -34,6 +34,7 @@ use crate::model::name::{LockName, is_hashed};
 use crate::model::record::{MEMBER_SCHEMA, Record};
 use crate::os::dir::Dir;
 use crate::os::guard::{Guard, Taking};
+use crate::os::pulse;
 use crate::os::record_file::RecordNames;
 use crate::os::state_dir::{self, StateDir};
 use crate::os::{clock, host, log_file, proc, record_file};
@@ -175,6 +176,16 @@ impl Records {
         all.names.dedup();
         all.odd.sort();
         Ok(all)
+    }
+
+    /// Every name without a record whose pulse file says that a run of it lives: one look at each such file.
+    pub(crate) fn names_of_removed(&self) -> Result<Vec<LockName>, Error> {
+        let names = record_file::names_without(&self.folder)
+            .map_err(|error| Error::io(&format!("directory {}", self.folder.path().display()), &error))?;
+        Ok(names
+            .into_iter()
+            .filter(|name| pulse::another(&self.folder, name.file(), &[]).is_some())
+            .collect())
     }
 
     /// Writes to the log of a name; a log that cannot be written changes nothing.

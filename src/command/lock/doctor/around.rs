@@ -4,6 +4,7 @@ use super::machine::fail;
 use super::{Checks, DoctorFinding};
 use crate::env;
 use crate::os::call::{CallAnswer, NoAnswer, call};
+use crate::os::process;
 use crate::report::escape;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -17,9 +18,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const CRON_PATH: [&str; 2] = ["/usr/bin", "/bin"];
 
 pub(super) fn check(checks: &mut Checks) {
-    checks.add("version", siblings());
+    // Without pidfds no process can be stood by, and the check of them has said so.
+    if process::pidfds_are_allowed().is_ok() {
+        checks.add("version", siblings());
+        checks.advise("tmux", tmux());
+    }
     checks.advise("cron-path", cron_path());
-    checks.advise("tmux", tmux());
     checks.advise("orca", orca());
 }
 

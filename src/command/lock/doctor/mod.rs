@@ -10,6 +10,7 @@ mod scratch;
 use super::LockCall;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
+use crate::os::process;
 use crate::report::Report;
 use serde_json::{Value, json};
 
@@ -83,7 +84,10 @@ pub(super) fn doctor(call: &LockCall) -> Result<Status, Error> {
     if let Some(state) = place::check(&mut checks, call)
         && let Some(scratch) = scratch::check(&mut checks, &state)
     {
-        play::check(&mut checks, &scratch);
+        // Without pidfds no process can be stood by, and the check of them has said so.
+        if process::pidfds_are_allowed().is_ok() {
+            play::check(&mut checks, &scratch);
+        }
         scratch.remove(&mut checks);
     }
     let (count, noted, failed) = (checks.all.len(), checks.noted, checks.failed);
