@@ -269,7 +269,7 @@ fn an_end_that_cannot_be_written_down_holds_nobody_back() {
 #[test]
 fn a_program_that_is_missing_is_no_run() {
     let tool = Tool::new();
-    std::fs::write(tool.path("plain"), "").expect("a file");
+    fs::write(tool.path("plain"), "").expect("a file");
     let plain = tool.path("plain").display().to_string();
     for words in
         [&["run", "x", "/nonexistent"][..], &["run", "--tree", "x", "/nonexistent"], &["run", "x", &plain]]
