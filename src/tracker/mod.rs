@@ -53,6 +53,28 @@ pub(crate) struct TicketList {
     pub(crate) broken: Vec<String>,
 }
 
+impl TicketList {
+    /// Only those that somebody put in the queue.
+    fn queued(mut self, labels: &Labels) -> Self {
+        self.tickets.retain(|ticket| labels.is_wished(ticket));
+        self
+    }
+
+    /// Only those that a run is on, or was.
+    fn in_flight(mut self, labels: &Labels) -> Self {
+        self.tickets.retain(|ticket| labels.in_flight(ticket));
+        self
+    }
+
+    /// By number. A ticket that moved between two pages must not be there twice.
+    #[cfg(feature = "http")]
+    fn by_number(mut self) -> Self {
+        self.tickets.sort_by_key(|ticket| ticket.key.as_str().parse::<u64>().unwrap_or(u64::MAX));
+        self.tickets.dedup_by(|a, b| a.key == b.key);
+        self
+    }
+}
+
 /// A place with tickets.
 pub(crate) trait Tracker: Send + Sync {
     /// The one canonical key for what a person typed.
@@ -301,6 +323,22 @@ fn comment_once<T: Tracker>(
         return Ok(());
     }
     write()
+}
+
+/// Deletes the comment at `path`. Where we may not, it is made void by a second one: our word is enough.
+#[cfg(feature = "http")]
+fn void_comment(
+    tracker: &impl Tracker,
+    http: &http::Http,
+    path: &str,
+    key: &Key,
+    nonce: &str,
+) -> Result<(), Failure> {
+    let method = ureq::http::Method::DELETE;
+    match http.call(&http::HttpCall { method, path, body: None, repeat: http::Repeat::Write })?.status {
+        200..=299 | 404 | 410 => Ok(()),
+        _ => tracker.comment(key, &format!("void {nonce}")),
+    }
 }
 
 /// The key of an issue that has a number: `12` or `#12`.

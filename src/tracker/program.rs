@@ -171,17 +171,14 @@ impl Tracker for TrackerProgram {
     }
 
     fn queue(&self) -> Result<TicketList, Failure> {
-        let mut listing = self.list("queue")?;
-        listing.tickets.retain(|ticket| self.labels.is_wished(ticket));
+        let mut listing = self.list("queue")?.queued(&self.labels);
         // Among equals its own order stays.
         listing.tickets.sort_by_key(|ticket| std::cmp::Reverse(ticket.priority));
         Ok(listing)
     }
 
     fn in_flight(&self) -> Result<TicketList, Failure> {
-        let mut listing = self.list("in_flight")?;
-        listing.tickets.retain(|ticket| self.labels.in_flight(ticket));
-        Ok(listing)
+        Ok(self.list("in_flight")?.in_flight(&self.labels))
     }
 
     fn ticket(&self, key: &Key) -> Result<Ticket, Failure> {

@@ -180,15 +180,11 @@ impl Tracker for Gitea {
     }
 
     fn queue(&self) -> Result<TicketList, Failure> {
-        let mut listing = self.list(&self.labels.queue, "open")?;
-        listing.tickets.retain(|ticket| self.labels.is_wished(ticket));
-        Ok(listing)
+        Ok(self.list(&self.labels.queue, "open")?.queued(&self.labels))
     }
 
     fn in_flight(&self) -> Result<TicketList, Failure> {
-        let mut listing = self.list(&self.labels.working, "all")?;
-        listing.tickets.retain(|ticket| self.labels.in_flight(ticket));
-        Ok(listing)
+        Ok(self.list(&self.labels.working, "all")?.in_flight(&self.labels))
     }
 
     fn ticket(&self, key: &Key) -> Result<Ticket, Failure> {
@@ -241,12 +237,7 @@ impl Tracker for Gitea {
 
     fn void(&self, key: &Key, comment: u64, nonce: &str) -> Result<(), Failure> {
         let path = format!("{}/issues/comments/{comment}", self.repo);
-        let call = HttpCall { method: Method::DELETE, path: &path, body: None, repeat: Repeat::Write };
-        match self.http.call(&call)?.status {
-            200..=299 | 404 => Ok(()),
-            // Not ours to delete: our word is enough.
-            _ => self.comment(key, &format!("void {nonce}")),
-        }
+        super::void_comment(self, &self.http, &path, key, nonce)
     }
 
     fn me(&self) -> Result<Option<String>, Failure> {

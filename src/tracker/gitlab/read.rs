@@ -30,10 +30,7 @@ impl GitLab {
                 None => listing.broken.push(format!("{} sent an issue without a number", self.http.host())),
             }
         }
-        // A ticket that moved between two pages must not be there twice.
-        listing.tickets.sort_by_key(|ticket| ticket.key.as_str().parse::<u64>().unwrap_or(u64::MAX));
-        listing.tickets.dedup_by(|a, b| a.key == b.key);
-        Ok(listing)
+        Ok(listing.by_number())
     }
 
     pub(super) fn read_ticket(&self, key: &Key) -> Result<Ticket, Failure> {

@@ -186,15 +186,11 @@ impl Tracker for Jira {
     }
 
     fn queue(&self) -> Result<TicketList, Failure> {
-        let mut listing = self.list_queue()?;
-        listing.tickets.retain(|ticket| self.labels.is_wished(ticket));
-        Ok(listing)
+        Ok(self.list_queue()?.queued(&self.labels))
     }
 
     fn in_flight(&self) -> Result<TicketList, Failure> {
-        let mut listing = self.list_in_flight()?;
-        listing.tickets.retain(|ticket| self.labels.in_flight(ticket));
-        Ok(listing)
+        Ok(self.list_in_flight()?.in_flight(&self.labels))
     }
 
     fn ticket(&self, key: &Key) -> Result<Ticket, Failure> {
@@ -229,12 +225,7 @@ impl Tracker for Jira {
 
     fn void(&self, key: &Key, comment: u64, nonce: &str) -> Result<(), Failure> {
         let path = self.issue(key, &format!("/comment/{comment}"));
-        let call = HttpCall { method: Method::DELETE, path: &path, body: None, repeat: Repeat::Write };
-        match self.http.call(&call)?.status {
-            200..=299 | 404 => Ok(()),
-            // Not ours to delete: our word is enough.
-            _ => self.comment(key, &format!("void {nonce}")),
-        }
+        super::void_comment(self, &self.http, &path, key, nonce)
     }
 
     fn me(&self) -> Result<Option<String>, Failure> {
