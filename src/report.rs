@@ -78,6 +78,11 @@ impl Report {
         }
     }
 
+    /// Does nobody read a refusal, because `-q` silences its line and no object is printed in its place?
+    pub(crate) fn hides_refusals(&self) -> bool {
+        self.quiet && !self.json
+    }
+
     /// A line for people that only `-v` brings: evidence.
     pub(crate) fn detail(&self, line: &str) {
         if self.verbose {

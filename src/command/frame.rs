@@ -27,24 +27,26 @@ pub(crate) fn run_with<C: clap::Parser>(
     body: impl FnOnce(C, &mut Report) -> Result<Status, Error>,
 ) -> ExitCode {
     let mut report = Report::new(program);
-    // Not even the line about a bad option may be our death.
-    let blocked = Blocked::file_size();
     let arguments = match cli::parse::<C>(program, arguments) {
         Ok(arguments) => arguments,
-        Err(ParseEnd::Show(text)) => return shown(&report, &text),
+        Err(ParseEnd::Show(text)) => {
+            let _blocked = Blocked::file_size();
+            return shown(&report, &text);
+        }
         Err(ParseEnd::Usage(error)) => {
+            // Not even the line about a bad option may be our death.
+            let _blocked = Blocked::file_size();
             report.json = asks_for_json();
             report.error(&error, false);
             return Status::from(Exit::Usage).into();
         }
     };
     silence_panics();
-    drop(blocked);
     let outcome = catch_unwind(AssertUnwindSafe(|| body(arguments, &mut report)));
     let outcome = outcome.unwrap_or_else(|payload| Err(bug(payload.as_ref())));
-    let _blocked = Blocked::file_size();
     outcome
         .unwrap_or_else(|error| {
+            let _blocked = Blocked::file_size();
             let exit = Exit::from(error.kind());
             report.error(&error, exit == Exit::Skip);
             exit.into()

@@ -39,6 +39,14 @@ pub(super) fn check_one(
     let mode = args.entry.mode();
     let why = store.may_enter(name, state, mode, true);
     match why {
+        Admission::Held if report.hides_refusals() && !tell_state::is_any_stopped(store, state) => {
+            // Nobody reads who it is, and naming the holder takes longer than all else.
+            answer.skip = true;
+            if !args.dry_run {
+                let detail = args.observe.then_some(OBSERVED);
+                turned_away::count(report, store, name, state.leading(), "skipped", detail);
+            }
+        }
         Admission::Held | Admission::ExclusiveWaits | Admission::Paused => {
             answer.skip = true;
             let error = tell_state::refusal(store, name, state, why, mode);

@@ -110,7 +110,13 @@ impl Event {
 
 /// Reads a log's bytes; lines that do not parse (torn, from the future) are skipped.
 pub(crate) fn parse(bytes: &[u8]) -> Vec<Event> {
-    bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    lines(bytes).filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+/// The lines of a log. Nothing stands behind the last newline, and reading nothing is dear: the parser looks for
+/// the place of its error, with instructions that a virtual machine traps (30 microseconds, measured).
+fn lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
 /// What appending a refusal or skip means for the end of a log.
@@ -134,7 +140,8 @@ pub(crate) fn turn_away(tail: &[u8], event: &Event) -> Turned {
         &tail[start..]
     });
     // The tail is short, so every line carries what went before it.
-    let earlier = parse(tail).pop().filter(|last| last.is_turned_away() && last.token == event.token);
+    let newest = lines(tail).rev().find_map(|line| serde_json::from_slice::<Event>(line).ok());
+    let earlier = newest.filter(|last| last.is_turned_away() && last.token == event.token);
     let before = earlier.map(|last| {
         let times = last.times();
         let (before, since) = last.before.unwrap_or((0, last.at));

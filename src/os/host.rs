@@ -15,23 +15,29 @@ const PROC_MAGIC: u64 = 0x9fa0;
 
 /// The host part of an identity; "now" is the boot time stamp in it.
 pub(crate) fn identity() -> HostIdentity {
-    observe().0
+    observe(true).0
 }
 
-/// As [`identity`], with the error of a reading that failed for a reason that may pass
+/// As [`identity`], without the machine's id and name unless they are `named`, and with the error of a reading that failed for a reason that may pass
 /// (EMFILE, EIO …). What is not there or not shown to us is absent, and no error.
-pub(crate) fn observe() -> (HostIdentity, Option<io::Error>) {
-    let mut unread = None;
+pub(crate) fn observe(named: bool) -> (HostIdentity, Option<io::Error>) {
+    let (machine_id, hostname, mut unread) = if named { machine() } else { (None, String::new(), None) };
     let host = HostIdentity {
         boot_id: known(read_boot_id(), &mut unread),
-        machine_id: known(machine_id(), &mut unread),
+        machine_id,
         state_id: None,
-        hostname: hostname(),
+        hostname,
         pid_ns: known(namespace("pid"), &mut unread),
         time_ns: known(namespace("time"), &mut unread),
         boottime_us: clock::boottime_us(),
     };
     (host, unread)
+}
+
+/// The machine's id and name; with an error as [`observe`] gives it.
+pub(crate) fn machine() -> (Option<String>, String, Option<io::Error>) {
+    let mut unread = None;
+    (known(machine_id(), &mut unread), hostname(), unread)
 }
 
 /// The value, or absent; an error that may pass is kept.

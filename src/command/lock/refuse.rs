@@ -123,6 +123,11 @@ impl Refused {
         matches!(self.why, Admission::Held | Admission::ExclusiveWaits | Admission::Paused)
     }
 
+    /// Is it a live holder, and nothing else, that keeps us out?
+    fn is_plain(&self) -> bool {
+        self.why == Admission::Held && matches!(self.judged().state(), State::Live(_))
+    }
+
     /// A plain refusal; not one of which nothing is known, and not by a holder that is stopped.
     pub(super) fn may_be_silenced(&self, store: &Records) -> bool {
         self.is_proved() && !tell_state::is_any_stopped(store, &self.state)
@@ -159,6 +164,16 @@ pub(super) fn turned_away(
     status_file: &StatusFile,
 ) -> Status {
     let judged = refused.judged();
+    if report.hides_refusals()
+        && !status_file.is_asked()
+        && refused.is_plain()
+        && refused.may_be_silenced(store)
+    {
+        // Nobody reads it, and naming the holder takes longer than all else.
+        refused.evidence().for_each(|line| report.detail(line));
+        turned_away::count(report, store, name, judged, "refused", None);
+        return busy;
+    }
     let error = refused.error(store, name);
     let exit = Exit::from(error.kind());
     let to_be_said =

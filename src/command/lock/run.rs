@@ -7,7 +7,7 @@ use super::refuse::{skip, turned_away};
 use super::replace::replace;
 use super::status_file::StatusFile;
 use super::tree::{TreeOptions, supervise};
-use super::wait::{TakeResult, take};
+use super::wait::{TakeResult, take, take_unread};
 use crate::cli::lock::LockRun;
 use crate::command::elsewhere;
 use crate::command::exec;
@@ -58,6 +58,8 @@ pub(super) fn run(call: LockCall, mut args: LockRun) -> Result<Status, Error> {
     };
     let taken = if args.replace {
         replace(&call.report, &store, &name, &request, &args.wait)?
+    } else if call.report.hides_refusals() && !args.reentrant && args.status_file.is_none() {
+        take_unread(&call.report, &store, &name, &request, (&args.wait, args.line))?
     } else {
         take(&call.report, &store, &name, &request, (&args.wait, args.line))?
     };

@@ -36,6 +36,11 @@ impl StatusFile {
         Ok(Self(Some((file, path.to_owned()))))
     }
 
+    /// Did somebody ask for one?
+    pub(super) fn is_asked(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Nobody asked for one.
     pub(super) fn none() -> Self {
         Self(None)

@@ -47,19 +47,54 @@ pub(in crate::command) fn take(
     take_for(report, store, name, request, wait, None)
 }
 
+/// As [`take`], for a call whose refusal nobody reads: where it does not wait, how the holder stands to the
+/// caller is not looked at, and it is taken for a stranger.
+pub(super) fn take_unread(
+    report: &Report,
+    store: &Records,
+    name: &LockName,
+    request: &AcquireRequest<'_>,
+    wait: (&Wait, InLine),
+) -> Result<TakeResult, Error> {
+    take_as(report, store, name, request, wait, RefusalReader::Nobody)
+}
+
 /// As [`take`], for a caller: when that ends, the waiting ends too and nothing is taken, whoever is to own it.
 pub(super) fn take_for(
     report: &Report,
     store: &Records,
     name: &LockName,
     request: &AcquireRequest<'_>,
-    (wait, line): (&Wait, InLine),
+    wait: (&Wait, InLine),
     caller: Option<&Caller>,
 ) -> Result<TakeResult, Error> {
+    take_as(report, store, name, request, wait, RefusalReader::Somebody(caller))
+}
+
+/// Who is told of a refusal.
+#[derive(Clone, Copy)]
+enum RefusalReader<'a> {
+    Nobody,
+    /// With the caller whose end ends the waiting, where there is one.
+    Somebody(Option<&'a Caller>),
+}
+
+fn take_as(
+    report: &Report,
+    store: &Records,
+    name: &LockName,
+    request: &AcquireRequest<'_>,
+    (wait, line): (&Wait, InLine),
+    reader: RefusalReader<'_>,
+) -> Result<TakeResult, Error> {
+    let (unread, caller) = match reader {
+        RefusalReader::Nobody => (true, None),
+        RefusalReader::Somebody(caller) => (false, caller),
+    };
     let owner = request.owners.first().ok_or_else(|| Error::new(Kind::Bug, "nobody is to own it"))?;
     let end = end(wait.wait.or(Some(Patience::NONE)));
     let line = LineTerms { counted: true, max_waiting: line.max_waiting };
-    let waiter = Waiter { report, store, name, owner, mode: request.mode, caller, line, end };
+    let waiter = Waiter { report, store, name, owner, mode: request.mode, caller, line, unread, end };
     let mut first = true;
     let attempt = |in_turn: bool| {
         // Straight for it once; who waits only looks, until it can be taken.
@@ -142,6 +177,7 @@ pub(super) fn until_free(call: &LockCall, args: &LockWait) -> Result<Status, Err
         mode,
         caller: None,
         line,
+        unread: false,
         end: end(args.wait),
     };
     let attempt = |_| {
@@ -218,6 +254,8 @@ struct Waiter<'a> {
     mode: EntryMode,
     caller: Option<&'a Caller>,
     line: LineTerms,
+    /// Nobody reads a refusal.
+    unread: bool,
     end: Option<Instant>,
 }
 
@@ -249,9 +287,13 @@ impl Waiter<'_> {
                 WaitAttempt::Stuck(error) if self.is_over() => return Err(error),
                 WaitAttempt::Stuck(_) => continue,
             };
-            let relation = self.relation(&state, &mut callers)?;
+            let at_once = watch.is_none() && self.is_over();
+            let relation = match self.unread && at_once {
+                true => Relation::Stranger,
+                false => self.relation(&state, &mut callers)?,
+            };
             let refused = Refused { why, relation, mode: self.mode, state };
-            if over || !refused.is_worth_waiting() || (watch.is_none() && self.is_over()) {
+            if over || at_once || !refused.is_worth_waiting() {
                 return Ok(Waited::Refused(Box::new(refused)));
             }
             match &mut watch {

@@ -18,7 +18,7 @@ use crate::model::time::WallTime;
 use crate::model::token::{GuardToken, next};
 use crate::os::guard::Guard;
 use crate::os::pulse::{self, Left};
-use crate::os::{clock, record_file};
+use crate::os::{clock, host, record_file};
 use crate::verdict::liveness::State;
 use std::fs::File;
 
@@ -240,12 +240,15 @@ impl Records {
         pulse: Option<PulseFile>,
         request: &AcquireRequest<'_>,
     ) -> Result<Record, Error> {
-        if let Some(error) = &self.fixed().unread {
+        let (machine_id, hostname, unread) = host::machine();
+        if let Some(error) = self.fixed().unread.as_ref().or(unread.as_ref()) {
             return Err(Error::io(&format!("{name}: the identity of this host"), error));
         }
         let host = HostIdentity {
             boottime_us: clock::boottime_us(),
             state_id: self.state.state_id().ok(),
+            machine_id,
+            hostname,
             ..self.fixed().host.clone()
         };
         let mut attrs = request.attrs.clone();

@@ -98,6 +98,8 @@ impl Records {
     fn facts(&self, found: &Found) -> (Here, Vec<OwnerFacts>) {
         let record =
             found.stored().map(|stored| &stored.record).filter(|record| record.released_at.is_none());
+        // Where nobody is recorded, nobody is compared with us.
+        let Some(_) = record else { return (Here::default(), Vec::new()) };
         let here = self.here(record);
         let owners = record.map_or_else(Vec::new, |record| match scope(record, &here) {
             Scope::ByNumber => {
