@@ -28,12 +28,14 @@ mod gitlab;
 mod http;
 #[cfg(feature = "http")]
 mod jira;
+mod listing;
 mod program;
 mod secret;
 mod token_supply;
 
 pub(crate) use failure::{Failure, Why};
 pub(crate) use finding::TrackerFinding;
+pub(crate) use listing::TicketList;
 pub(crate) use secret::Secret;
 pub(crate) use token_supply::TokenSource;
 
@@ -43,37 +45,6 @@ use crate::model::labels::Labels;
 use crate::model::ticket::{Comment, GateTaken, Key, Swap, Swapped, Ticket, TicketEvent};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Tickets of one list, and those that could not be read: one broken ticket never hides the others.
-#[derive(Debug, Default)]
-pub(crate) struct TicketList {
-    /// In the tracker's order (queue: the next to claim first).
-    pub(crate) tickets: Vec<Ticket>,
-    /// What could not be read, one line each.
-    pub(crate) broken: Vec<String>,
-}
-
-impl TicketList {
-    /// Only those that somebody put in the queue.
-    fn queued(mut self, labels: &Labels) -> Self {
-        self.tickets.retain(|ticket| labels.is_wished(ticket));
-        self
-    }
-
-    /// Only those that a run is on, or was.
-    fn in_flight(mut self, labels: &Labels) -> Self {
-        self.tickets.retain(|ticket| labels.in_flight(ticket));
-        self
-    }
-
-    /// By number. A ticket that moved between two pages must not be there twice.
-    #[cfg(feature = "http")]
-    fn by_number(mut self) -> Self {
-        self.tickets.sort_by_key(|ticket| ticket.key.as_str().parse::<u64>().unwrap_or(u64::MAX));
-        self.tickets.dedup_by(|a, b| a.key == b.key);
-        self
-    }
-}
 
 /// A place with tickets.
 pub(crate) trait Tracker: Send + Sync {
