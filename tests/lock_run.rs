@@ -180,7 +180,7 @@ fn a_command_that_cannot_run_leaves_nothing_held() {
     tool.lock(&["run", "sync", dir.to_str().expect("UTF-8")]).expect(126).one_line();
     tool.lock(&["status", "sync"]).expect(0).prints("free");
     tool.lock(&["run", "sync", ""]).expect(64).one_line();
-    tool.lock(&["run", "sync", "-x", "true"]).expect(64).says("options go first");
+    tool.lock(&["run", "sync", "-X", "true"]).expect(64).says("options go first");
     tool.lock(&["run", "sync"]).expect(64).one_line();
 }
 
