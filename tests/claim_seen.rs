@@ -41,7 +41,8 @@ fn the_end_of_a_commands_stderr_is_kept_only_where_that_was_asked_for() {
     let kept = board.tool.path("kept");
     let noisy = "for i in $(seq 1000); do echo line $i of many >&2; done; exec 3>&2; (sleep 0.2; echo late >&3) & exit 4";
     let dir = kept.to_str().expect("path");
-    board.claim(&["run", "--keep-output", dir, "1", "sh", "-c", noisy]).expect(4).silent();
+    let done = board.claim(&["run", "--keep-output", dir, "1", "sh", "-c", noisy]).expect(4);
+    assert!(!done.stderr.contains("of many"), "{done:?}");
     let token = board.record("1")["token"].as_u64().expect("token");
     let file = kept.join(format!("1.{token}.stderr"));
     let text = std::fs::read_to_string(&file).expect("kept");
