@@ -107,3 +107,92 @@ fn a_comment_is_written_only_where_that_was_asked_for_and_while_the_ticket_is_ou
     board.claim(&["run", "--comment", "3", "sh", "-c", &script]);
     assert!(!history("3").contains("comment"), "{}", history("3"));
 }
+
+/// The value of a metric, with every label but the tracker's.
+fn metric(text: &str, metric: &str, state: &str) -> Option<u64> {
+    let line = text.lines().find(|line| {
+        line.strip_prefix("orion_claim_").and_then(|line| line.strip_prefix(metric)).is_some_and(|labels| {
+            labels.starts_with("{tracker=\"")
+                && (state.is_empty() || labels.contains(&format!("state=\"{state}\"")))
+        })
+    });
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+}
+
+#[test]
+fn a_timeline_of_tickets_says_who_had_which_and_how_it_ended() {
+    let board = Board::with(&["1", "2", "3"]);
+    board.claim(&["run", "1", "sh", "-c", "exit 3"]).expect(3);
+    let token = board.acquire("2");
+    let object = board.claim(&["--json", "timeline", "--since", "10m"]).expect(0).json();
+    let rows = object["tickets"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2, "3 was never claimed: {object}");
+    assert_eq!((rows[0]["name"].as_str(), rows[0]["failed"].as_u64()), (Some("1"), Some(1)), "{object}");
+    assert_eq!(rows[0]["runs"][0]["status"], 3, "{object}");
+    assert_eq!(
+        (rows[1]["kind"].as_str(), rows[1]["runs"][0]["token"].as_u64()),
+        (Some("ticket"), Some(token))
+    );
+    let text = board.claim(&["timeline", "--since", "10m", "1"]).expect(0).stdout;
+    assert!(text.starts_with("1  ") && text.contains("1 run, 1 failed") && text.contains('!'), "{text}");
+    // As a page, in the words of this tool.
+    let page = board.tool.path("tickets.html");
+    board.claim(&["timeline", "--since", "10m", "--html", &page.display().to_string()]).expect(0).silent();
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains("<h1>Tickets from ") && page.contains(" by orion-claim timeline"), "{page}");
+    assert!(page.contains(", status 3, 0 skipped, token "), "{page}");
+    board.claim(&["timeline", "--since", "1h", "--until", "2h"]).expect(64).one_line();
+    // Beside the locks of the same directory.
+    board.tool.lock(&["run", "sync", "true"]).expect(0);
+    let names = |args: &[&str]| -> Vec<String> {
+        let object =
+            board.tool.lock(&[&["--json", "timeline", "--since", "10m"], args].concat()).expect(0).json();
+        let rows = object["locks"].as_array().expect("rows").iter();
+        rows.map(|row| {
+            format!("{} {}", row["kind"].as_str().unwrap_or(""), row["name"].as_str().unwrap_or(""))
+        })
+        .collect()
+    };
+    assert_eq!(names(&[]), ["lock sync"]);
+    assert_eq!(names(&["--claims"]), ["lock sync", "ticket 1", "ticket 2"]);
+    let text = board.tool.lock(&["timeline", "--since", "10m", "--claims"]).expect(0).stdout;
+    assert!(text.contains("\nticket 1  "), "{text}");
+}
+
+#[test]
+fn metrics_of_tickets_are_what_list_says() {
+    let board = Board::with(&["1", "2", "3"]);
+    let owner = claims::Owner::new();
+    board.claim(&["acquire", "--for", &owner.id(), "1"]).expect(0);
+    let metrics = || board.claim(&["metrics"]).expect(0).silent().stdout;
+    let text = metrics();
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let all = |text: &str, metric_name: &str, states: &[&str]| -> Vec<Option<u64>> {
+        states.iter().map(|state| metric(text, metric_name, state)).collect()
+    };
+    assert_eq!(all(&text, "tickets", &["queue", "waits", "working"]), [Some(2), Some(0), Some(1)], "{text}");
+    assert_eq!(
+        all(&text, "claims", &["held", "stuck", "dead", "unknown"]),
+        [Some(1), Some(0), Some(0), Some(0)],
+        "{text}"
+    );
+    assert_eq!(all(&text, "tracker_reachable", &[""]), [Some(1)], "{text}");
+    assert_eq!(all(&text, "breaker_open", &[""]), [Some(0)], "{text}");
+    assert!(!text.contains("requests_left{"), "files have no budget: {text}");
+    owner.end();
+    assert_eq!(all(&metrics(), "claims", &["held", "dead"]), [Some(0), Some(1)]);
+    // Since when a ticket is queued, by its own history.
+    board.claim(&["reconcile"]).expect(0);
+    let text = metrics();
+    assert_eq!(all(&text, "claims", &["held", "dead"]), [Some(0), Some(0)], "{text}");
+    assert!(metric(&text, "oldest_queued_seconds", "").is_some_and(|oldest| oldest < 600), "{text}");
+    // A tracker that does not answer: said, and the numbers of this machine all the same.
+    let mut command = board.command(&["metrics"]);
+    let done =
+        run(command.env("ORION_TRACKER", "github:acme/tools").env("GITHUB_API_URL", "http://127.0.0.1:1"))
+            .expect(0)
+            .one_line();
+    assert_eq!(metric(&done.stdout, "tracker_reachable", ""), Some(0), "{done:?}");
+    assert!(metric(&done.stdout, "tickets", "queue").is_none(), "{done:?}");
+    board.claim(&["--json", "metrics"]).expect(64).says("OpenMetrics");
+}

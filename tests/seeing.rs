@@ -154,7 +154,7 @@ fn the_night_is_a_row_as_wide_as_the_screen() {
     let lines: Vec<&str> = done.stdout.lines().collect();
     assert_eq!(lines.len(), 3, "{}", done.stdout);
     assert!(
-        lines[0].starts_with("sync  ·") && lines[0].contains('█') && lines[0].contains('▓'),
+        lines[0].starts_with("sync   ") && lines[0].contains('█') && lines[0].contains('▓'),
         "{}",
         lines[0]
     );
@@ -250,6 +250,34 @@ fn the_page_is_seen_in_a_real_browser() {
         );
         assert!(seen.contains(&title), "no bar says {title}");
     }
+}
+
+#[test]
+fn a_server_of_a_store_has_a_row_from_its_begin_to_now() {
+    let tool = Tool::new();
+    let store = tool.path("journal.db").display().to_string();
+    let lane = || {
+        let done = tool.lock(&["--json", "timeline", "--since", "10m", "--lease", &store]).expect(0);
+        done.json()["locks"][0].clone()
+    };
+    let free = lane();
+    assert_eq!((free["kind"].as_str(), free["runs"].as_array().map(Vec::len)), (Some("lease"), Some(0)));
+    let mut server =
+        Running::start(&mut tool.tool("orion-lease", &["run", &store, "sh", "-c", "echo up; read -r end"]));
+    let held = lane();
+    assert_eq!(
+        (held["name"].as_str(), held["runs"].as_array().map(Vec::len)),
+        (Some(store.as_str()), Some(1)),
+        "{held}"
+    );
+    assert!(held["runs"][0]["token"].is_null() && held["runs"][0]["gone_by"].is_null(), "{held}");
+    let text = tool.lock(&["timeline", "--since", "10m", "--lease", &store]).expect(0).stdout;
+    assert!(text.starts_with("lease journal.db   ") && text.contains('#'), "{text}");
+    server.tell("");
+    server.end().expect(0);
+    let text = tool.lock(&["timeline", "--since", "10m", "--lease", &store]).expect(0).stdout;
+    let row = text.lines().next().unwrap_or("");
+    assert!(row.ends_with("nobody serves it; of before nothing is known") && !row.contains('#'), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What can be typed to `orion-claim`.
 
 use super::claim_run::{ClaimRun, ClaimWatch, ClaimWork};
-use super::shared::{PauseTerms, ShimArgs};
+use super::shared::{PauseTerms, PictureArgs, ShimArgs};
 use super::{GLOBAL, HELP, duration, moment};
 use crate::exit::{Exit, table};
 use crate::model::moment::Moment;
@@ -111,6 +111,10 @@ pub(crate) enum ClaimCommand {
     List,
     /// What happened to the claims of this machine, or to one ticket's
     Log(ClaimLog),
+    /// A picture of who had which ticket when
+    Timeline(ClaimTimeline),
+    /// Numbers for monitoring (OpenMetrics)
+    Metrics,
     /// The directory of this machine's claims
     Where(ClaimWhere),
     /// Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)
@@ -170,6 +174,16 @@ pub(crate) struct ClaimLog {
     /// The ticket
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<OsString>,
+}
+
+/// `timeline`
+#[derive(Args, Debug)]
+pub(crate) struct ClaimTimeline {
+    #[command(flatten)]
+    pub(crate) picture: PictureArgs,
+    /// Tickets; without one, all that were claimed here in this time
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<OsString>,
 }
 
 /// `where`

@@ -1,8 +1,7 @@
 //! Subcommands of `orion-lock` that show what happened, to people and to programs that watch.
 
-use super::shared::Whose;
-use super::{duration, moment};
-use crate::model::moment::Moment;
+use super::duration;
+use super::shared::{PictureArgs, Whose};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,15 +12,14 @@ use std::time::Duration;
 pub(crate) struct LockTimeline {
     #[command(flatten)]
     pub(crate) whose: Whose,
-    /// Where it begins (90m, 09:45, RFC 3339)
-    #[arg(long, value_name = "WHEN", value_parser = moment, default_value = "24h")]
-    pub(crate) since: Moment,
-    /// Where it ends; now, if not given
-    #[arg(long, value_name = "WHEN", value_parser = moment)]
-    pub(crate) until: Option<Moment>,
-    /// Write it to FILE as a page that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) picture: PictureArgs,
+    /// Tickets that were claimed on this machine have rows too
+    #[arg(long)]
+    pub(crate) claims: bool,
+    /// The server of STORE has a row too (orion-lease; repeat it)
+    #[arg(long, value_name = "STORE")]
+    pub(crate) lease: Vec<PathBuf>,
     /// Names of locks; without one, all that ran in this time
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,

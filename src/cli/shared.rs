@@ -1,10 +1,12 @@
 //! What can be typed to several tools in the same words.
 
-use super::duration;
+use super::{duration, moment};
 use crate::model::entry::EntryMode;
 use crate::model::last_run::{self, OnceKey, RepeatTerms};
+use crate::model::moment::Moment;
 use clap::Args;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Waiting for a lock.
@@ -179,6 +181,20 @@ pub(crate) struct ShimArgs {
     /// The command
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A picture over time.
+#[derive(Args, Debug)]
+pub(crate) struct PictureArgs {
+    /// Where it begins (90m, 09:45, RFC 3339)
+    #[arg(long, value_name = "WHEN", value_parser = moment, default_value = "24h")]
+    pub(crate) since: Moment,
+    /// Where it ends; now, if not given
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) until: Option<Moment>,
+    /// Write it to FILE as a page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Whose locks to read.

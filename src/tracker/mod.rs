@@ -153,6 +153,11 @@ pub(crate) trait Tracker: Send + Sync {
     fn requests(&self) -> u64 {
         0
     }
+
+    /// How many requests the server still answers to this token in its present span of time, where it says so.
+    fn requests_left(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// How to reach a tracker.

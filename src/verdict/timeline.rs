@@ -1,6 +1,7 @@
 //! A stretch of time cut into equal cells, and what one name was in each.
 
-use super::story::{ToldEnd, ToldRun};
+use super::story::{ToldEnd, ToldRun, runs};
+use crate::model::event::Event;
 use crate::model::time::WallTime;
 
 /// A stretch of time; `from` is before `to`.
@@ -25,6 +26,8 @@ impl Window {
 /// What a name was in a cell; the worst of what was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cell {
+    /// From before the first line of its log.
+    Unlogged,
     Free,
     /// Nobody could take it, because a person said so.
     Paused,
@@ -38,10 +41,26 @@ pub(crate) enum Cell {
     Failed,
 }
 
+/// What a row is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LaneKind {
+    #[default]
+    Lock,
+    /// A ticket, and the folder of its tracker's claims.
+    Ticket(String),
+    /// The server of a store. It keeps no log: only the present one is known, and it has no token.
+    Lease,
+}
+
 /// What is drawn of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lane {
+    /// What the row is called.
+    pub(crate) title: String,
     pub(crate) name: String,
+    pub(crate) kind: LaneKind,
+    /// Nothing is known of the time before; absent where nothing is known at all.
+    pub(crate) known_from: Option<WallTime>,
     pub(crate) runs: Vec<ToldRun>,
     /// Tokens of those that hold it now.
     pub(crate) live: Vec<u64>,
@@ -58,6 +77,12 @@ pub(crate) struct Span {
 }
 
 impl Lane {
+    /// What the log of a name tells; `live` are the tokens of those that are there now.
+    pub(crate) fn of(name: String, kind: LaneKind, events: &[Event], live: Vec<u64>) -> Self {
+        let known_from = events.iter().filter_map(|event| WallTime::parse(&event.at)).min();
+        Self { title: name.clone(), name, kind, known_from, runs: runs(events), live, paused: Vec::new() }
+    }
+
     /// The part of a run that lies in the window; `None` if no part does.
     pub(crate) fn span(&self, run: &ToldRun, window: Window) -> Option<Span> {
         let lives = run.end == ToldEnd::Open && self.live.contains(&run.token);
@@ -86,7 +111,8 @@ impl Lane {
         // An instant at the begin of the cell belongs to it, one at its end to the next.
         let touches =
             |from: WallTime, to: WallTime| from < end && (to > begin || (from == to && to == begin));
-        let mut cell = Cell::Free;
+        let is_known = self.known_from.is_some_and(|from| from < end);
+        let mut cell = if is_known { Cell::Free } else { Cell::Unlogged };
         if self.paused.iter().any(|(from, to)| touches(*from, *to)) {
             cell = Cell::Paused;
         }
@@ -179,6 +205,7 @@ mod tests {
     fn drawn(lane: &Lane) -> String {
         let window = Window { from: time(0), to: time(100) };
         let letter = |cell: &Cell| match cell {
+            Cell::Unlogged => ' ',
             Cell::Free => '.',
             Cell::Paused => '=',
             Cell::Perhaps => '?',
@@ -193,7 +220,8 @@ mod tests {
     fn every_kind_of_time_has_its_cell() {
         let exact = run(1, 0, ToldEnd::At(time(30)));
         let unseen = ToldRun { seen: time(50), ..run(2, 40, ToldEnd::GoneBy(time(70))) };
-        let lane = |runs: &[ToldRun]| Lane { runs: runs.to_vec(), ..Lane::default() };
+        let lane =
+            |runs: &[ToldRun]| Lane { runs: runs.to_vec(), known_from: Some(time(0)), ..Lane::default() };
         assert_eq!(drawn(&lane(&[exact.clone(), unseen])), "111.1??...");
         let failed = ToldRun { status: Some(3), ..exact.clone() };
         assert_eq!(drawn(&lane(&[failed])), "111!......", "where it ended");
@@ -219,6 +247,7 @@ mod tests {
                 run(2, 10, ToldEnd::At(time(30))),
                 run(3, 60, ToldEnd::At(time(65))),
             ],
+            known_from: Some(time(0)),
             ..Lane::default()
         };
         assert_eq!(drawn(&lane), "12211.1...");
@@ -233,7 +262,9 @@ mod tests {
     #[test]
     fn what_lies_outside_is_not_drawn() {
         let lane = Lane { runs: vec![run(1, 200, ToldEnd::At(time(300)))], ..Lane::default() };
-        assert_eq!(drawn(&lane), "..........");
+        assert_eq!(drawn(&lane), "          ", "of a name without a log nothing is known");
+        let lane = Lane { known_from: Some(time(35)), ..lane };
+        assert_eq!(drawn(&lane), "   .......", "nothing is logged of the time before");
         assert_eq!(lane.totals(Window { from: time(0), to: time(100) }).runs, 0);
     }
 }

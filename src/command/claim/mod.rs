@@ -11,6 +11,7 @@ mod heartbeat;
 mod init;
 mod list;
 mod log;
+mod metrics;
 mod next;
 mod output;
 mod pausing;
@@ -31,6 +32,7 @@ mod status;
 mod supervise;
 mod take_over;
 mod tick;
+mod timeline;
 mod undo;
 mod verify;
 mod watch;
@@ -94,6 +96,8 @@ pub fn main() -> ExitCode {
             ClaimCommand::Release(release) => release::release(&call, &release),
             ClaimCommand::List => list::list(&call),
             ClaimCommand::Log(args) => log::log(&call, &args),
+            ClaimCommand::Timeline(args) => timeline::timeline(&call, &args),
+            ClaimCommand::Metrics => metrics::metrics(&call),
             ClaimCommand::Where(place) => where_is::show(&call, &place),
             ClaimCommand::Status(status) => status::status(&call, &status),
             ClaimCommand::Pause(args) => pausing::pause(&call, &args),

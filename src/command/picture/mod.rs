@@ -2,18 +2,21 @@
 
 mod page;
 mod scale;
+mod show;
 mod text;
 
-pub(crate) use page::page;
-pub(crate) use text::{Glyphs, text};
+pub(crate) use show::{Drawing, show, window};
 
 use crate::model::duration;
-use crate::verdict::timeline::{Lane, Window};
+use crate::verdict::timeline::{Lane, LaneKind, Window};
 use std::time::Duration;
 
 /// `3 runs, 7 skipped, 1 failed, longest 2h10m`, or `at most 3 at once` for slots.
 fn summary(lane: &Lane, window: Window) -> String {
     let totals = lane.totals(window);
+    if lane.kind == LaneKind::Lease && totals.runs == 0 {
+        return "nobody serves it; of before nothing is known".to_owned();
+    }
     let mut parts = vec![match totals.runs {
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),

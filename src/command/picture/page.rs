@@ -1,13 +1,13 @@
 //! The picture as one page: no script, no request to anywhere, light and dark, and a table for those who
 //! cannot see it.
 
-use super::{scale, summary};
+use super::{Drawing, scale, summary};
 use crate::command::local_time::show_long;
 use crate::model::duration;
 use crate::model::time::WallTime;
 use crate::report::escape;
 use crate::verdict::story::ToldRun;
-use crate::verdict::timeline::{Lane, Window};
+use crate::verdict::timeline::{Lane, LaneKind, Window};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ h1{font-size:1.3rem;margin:.2rem 0}p{margin:.3rem 0 1rem;color:var(--dim)}\
 .name{font-weight:600;overflow-wrap:anywhere}.sum{grid-column:2;color:var(--dim);font-size:.85rem}\
 svg{display:block;width:100%;height:1.6rem;background:var(--lane);border-radius:3px}\
 .held{fill:var(--held)}.perhaps{fill:var(--perhaps)}.skip{fill:var(--skip)}.failed{fill:var(--failed)}\
-.paused{fill:var(--paused);opacity:.6}rect:hover{opacity:.75}\
+.paused{fill:var(--paused);opacity:.6}.unlogged{fill:var(--ground);stroke:var(--dim);stroke-dasharray:4}rect:hover{opacity:.75}\
 .scale{position:relative;height:1.4rem;font-size:.8rem;color:var(--dim)}\
 .scale span{position:absolute;white-space:nowrap;border-left:1px solid var(--dim);padding-left:.25rem}\
 .kind{display:inline-block}.key{display:inline-block;width:.9em;height:.9em;margin:0 .3em 0 1em;vertical-align:-.1em}\
@@ -36,8 +36,8 @@ th,td{text-align:left;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(
 const WIDE: u64 = 10_000;
 
 /// The whole page.
-pub(crate) fn page(lanes: &[Lane], window: Window, made: WallTime) -> String {
-    let title = format!("Locks from {} to {}", show_long(window.from), show_long(window.to));
+pub(super) fn page(what: &Drawing, lanes: &[Lane], window: Window, made: WallTime) -> String {
+    let title = format!("{} from {} to {}", what.head, show_long(window.from), show_long(window.to));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -50,7 +50,7 @@ pub(crate) fn page(lanes: &[Lane], window: Window, made: WallTime) -> String {
             }
             body {
                 h1 { (title) }
-                p { "Made at " (show_long(made)) " by orion-lock timeline." (key()) }
+                p { "Made at " (show_long(made)) " by " (what.by) "." (key()) }
                 @for lane in lanes { (row(lane, window)) }
                 div.lane { div {} (times(window)) }
                 (table(lanes, window))
@@ -67,6 +67,7 @@ fn key() -> Markup {
         ("skip", "others were skipped"),
         ("failed", "ended with a failure"),
         ("paused", "paused"),
+        ("unlogged", "nothing logged"),
     ];
     html! {
         @for (class, text) in kinds {
@@ -80,7 +81,7 @@ fn key() -> Markup {
 }
 
 fn row(lane: &Lane, window: Window) -> Markup {
-    let name = escape(lane.name.as_bytes(), 200);
+    let name = escape(lane.title.as_bytes(), 200);
     let sum = summary(lane, window);
     let label = format!("{name}: {sum}");
     let lines = lane.most(window).max(1);
@@ -89,6 +90,9 @@ fn row(lane: &Lane, window: Window) -> Markup {
         div.lane {
             div.name { (name) }
             svg role="img" aria-label=(label) viewBox=(format!("0 0 {WIDE} 100")) preserveAspectRatio="none" {
+                @if let Some(from) = lane.known_from.filter(|from| *from > window.from) {
+                    (bar("unlogged", 0, x(from, window), (0, 100), "nothing logged"))
+                }
                 @for (from, to) in &lane.paused {
                     (bar("paused", x(*from, window), x(*to, window), (0, 100), "paused"))
                 }
@@ -133,7 +137,7 @@ fn title(run: &ToldRun, lane: &Lane) -> String {
     let [who, begun, end, length, status, away, token] = fields(run, lane);
     format!(
         "{}: {who}, from {begun}, {end}, {length}, {status}, {away}, token {token}",
-        escape(lane.name.as_bytes(), 200)
+        escape(lane.title.as_bytes(), 200)
     )
 }
 
@@ -161,7 +165,7 @@ fn fields(run: &ToldRun, lane: &Lane) -> [String; 7] {
         length,
         run.status.map_or_else(|| "status not known".to_owned(), |status| format!("status {status}")),
         format!("{} skipped", run.turned_away),
-        run.token.to_string(),
+        if lane.kind == LaneKind::Lease { "-".to_owned() } else { run.token.to_string() },
     ]
 }
 
@@ -181,7 +185,7 @@ fn times(window: Window) -> Markup {
 }
 
 fn table(lanes: &[Lane], window: Window) -> Markup {
-    let heads = ["Lock", "Who", "From", "Until", "Held for", "Status", "Skipped meanwhile", "Token"];
+    let heads = ["Name", "Who", "From", "Until", "Held for", "Status", "Skipped meanwhile", "Token"];
     html! {
         div.wide {
             table {
@@ -191,7 +195,7 @@ fn table(lanes: &[Lane], window: Window) -> Markup {
                     @for lane in lanes {
                         @for (run, _) in lane.within(window) {
                             tr {
-                                td { (escape(lane.name.as_bytes(), 200)) }
+                                td { (escape(lane.title.as_bytes(), 200)) }
                                 @for field in fields(run, lane) { td { (field) } }
                             }
                         }

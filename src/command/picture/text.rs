@@ -26,6 +26,7 @@ impl Glyphs {
     fn of(self, cell: Cell, slots: bool) -> char {
         let digit = |count: usize| char::from_digit(u32::try_from(count).unwrap_or(10), 10).unwrap_or('*');
         match cell {
+            Cell::Unlogged => ' ',
             Cell::Free => self.free,
             Cell::Paused => self.paused,
             Cell::Perhaps => self.perhaps,
@@ -38,7 +39,8 @@ impl Glyphs {
 
     fn legend(self) -> String {
         format!(
-            "{} held  {} held, others were skipped  {} perhaps held  {} ended with a failure  {} paused  {} free",
+            "{} held  {} held, others were skipped  {} perhaps held  {} ended with a failure  {} paused  {} free  \
+             blank: nothing logged",
             self.held, self.refusing, self.perhaps, self.failed, self.paused, self.free
         )
     }
@@ -49,7 +51,7 @@ const NAME: usize = 24;
 
 /// All rows, the scale below them, and what the signs mean; no line is wider than `width`.
 pub(crate) fn text(lanes: &[Lane], window: Window, width: usize, glyphs: Glyphs) -> String {
-    let names: Vec<String> = lanes.iter().map(|lane| escape(lane.name.as_bytes(), NAME)).collect();
+    let names: Vec<String> = lanes.iter().map(|lane| escape(lane.title.as_bytes(), NAME)).collect();
     let sums: Vec<String> = lanes.iter().map(|lane| summary(lane, window)).collect();
     let widest = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
     let (name, sum) = (widest(&names), widest(&sums));

@@ -120,6 +120,21 @@ impl Records {
         Ok(Some(Self { state, folder, log, kind, fixed: OnceCell::new() }))
     }
 
+    /// The folders of claims in a state directory, one a tracker, sorted; empty without one.
+    ///
+    /// # Errors
+    /// The directory cannot be opened.
+    pub(crate) fn trackers(wish: &Where) -> Result<Vec<String>, Error> {
+        let Some(state) = StateDir::open(wish.place()?, false).map_err(|error| for_a_look(error, false))?
+        else {
+            return Ok(Vec::new());
+        };
+        let names = state.dir.sub("claims", false).and_then(|claims| claims.names()).unwrap_or_default();
+        let mut names: Vec<String> = names.into_iter().filter_map(|name| name.into_string().ok()).collect();
+        names.sort();
+        Ok(names)
+    }
+
     /// The folder of the records, for messages.
     pub(crate) fn path(&self) -> &std::path::Path {
         self.folder.path()

@@ -131,6 +131,22 @@ fn later_means_later_and_a_long_wait_is_handed_to_the_caller() {
     assert_eq!((failure.why(), failure.wait()), (Why::Unreachable, Some(Duration::from_secs(60))));
 }
 
+#[test]
+fn what_is_left_of_the_budget_is_what_the_last_answer_said() {
+    let (server, tracker) = fixture();
+    assert_eq!(tracker.requests_left(), None);
+    tracker.ticket(&key("12")).expect("a ticket");
+    assert_eq!(tracker.requests_left(), None, "the server did not say");
+    for (name, left) in [("x-ratelimit-remaining", "4321"), ("ratelimit-remaining", "7")] {
+        server.fault(Fault::status("GET ", 1, 404, &[(name, left)]));
+        tracker.ticket(&key("12")).expect_err("not there");
+        assert_eq!(tracker.requests_left().map(|left| left.to_string()).as_deref(), Some(left));
+    }
+    server.fault(Fault::status("GET ", 1, 404, &[("x-ratelimit-remaining", "many")]));
+    tracker.ticket(&key("12")).expect_err("not there");
+    assert_eq!(tracker.requests_left(), Some(7), "what is not a number says nothing");
+}
+
 /// What the server says counts, and not our own idea of a pause.
 #[test]
 fn a_wish_of_the_server_is_kept_to_the_second() {

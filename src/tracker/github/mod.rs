@@ -205,6 +205,10 @@ impl Tracker for GitHub {
     fn requests(&self) -> u64 {
         self.http.sent()
     }
+
+    fn requests_left(&self) -> Option<u64> {
+        self.http.left()
+    }
 }
 
 #[cfg(test)]

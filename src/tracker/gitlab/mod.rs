@@ -220,6 +220,10 @@ impl Tracker for GitLab {
     fn requests(&self) -> u64 {
         self.http.sent()
     }
+
+    fn requests_left(&self) -> Option<u64> {
+        self.http.left()
+    }
 }
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ pub(super) struct Http {
     accept: &'static str,
     patience: Duration,
     sent: AtomicU64,
+    /// What the last answer said of it; the greatest number where none did.
+    left: AtomicU64,
 }
 
 impl Http {
@@ -103,12 +105,18 @@ impl Http {
             accept,
             patience: options.patience,
             sent: AtomicU64::new(0),
+            left: AtomicU64::new(u64::MAX),
         })
     }
 
     /// Requests sent so far.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Requests that the server still answers, as its last answer said.
+    pub(super) fn left(&self) -> Option<u64> {
+        Some(self.left.load(Ordering::Relaxed)).filter(|left| *left != u64::MAX)
     }
 
     /// The part of `url` after our base, when it is ours.
@@ -181,6 +189,12 @@ impl Http {
         let mut answer = answer.map_err(|error| self.transport(call, &error))?;
         let status = answer.status().as_u16();
         let headers = answer.headers().clone();
+        // GitHub and Jira; GitLab.
+        let left =
+            ["x-ratelimit-remaining", "ratelimit-remaining"].iter().find_map(|name| headers.get(*name));
+        if let Some(left) = left.and_then(|left| left.to_str().ok()?.trim().parse().ok()) {
+            self.left.store(left, Ordering::Relaxed);
+        }
         let body = answer.body_mut().with_config().limit(BODY_CAP).read_to_vec().map_err(|error| {
             let failure = match error {
                 ureq::Error::BodyExceedsLimit(_) => {

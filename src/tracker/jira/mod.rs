@@ -256,6 +256,10 @@ impl Tracker for Jira {
     fn requests(&self) -> u64 {
         self.http.sent()
     }
+
+    fn requests_left(&self) -> Option<u64> {
+        self.http.left()
+    }
 }
 
 #[cfg(test)]
