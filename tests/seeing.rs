@@ -1,5 +1,7 @@
 //! What people and monitoring see of a night: local times, `log --at`, `timeline`, `check`, `metrics`.
 
+#[path = "support/claims.rs"]
+mod claims;
 mod support;
 
 use serde_json::json;
@@ -140,6 +142,84 @@ fn times_are_local_for_people_and_utc_for_programs() {
     let object = says(&["--json", "status", "sync"]);
     assert!(!object.contains("XYZ") && object.contains("Z\""), "{object}");
     holder.end().expect(0);
+}
+
+/// A time in the form of records: `2026-11-29T09:45`.
+fn has_utc(text: &str) -> bool {
+    let form = |window: &[u8]| {
+        window
+            .iter()
+            .zip(b"0000-00-00T00:00")
+            .all(|(byte, form)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form })
+    };
+    text.as_bytes().windows(16).any(form)
+}
+
+#[test]
+fn no_line_for_people_has_a_time_in_utc() {
+    let tool = Tool::new();
+    let board = claims::Board::with(&["1", "2"]);
+    let zone = |command: &mut std::process::Command| support::run(command.env("TZ", "XYZ-5:30"));
+    let said = |done: support::Done| format!("{}{}", done.stdout, done.stderr);
+    let lock = |args: &[&str]| said(zone(&mut tool.tool("orion-lock", args)));
+    let claim = |args: &[&str]| said(zone(&mut board.command(args)));
+    let me = std::process::id().to_string();
+    tool.lock(&["run", "--tree", "nightly", "sh", "-c", "exit 3"]).expect(3);
+    tool.lock(&["acquire", "--for", &me, "--print-token", "given"]).expect(0);
+    let token = tool.record("given")["token"].to_string();
+    tool.lock(&["release", "--token", &token, "given"]).expect(0);
+    tool.lock(&["acquire", "--for", &me, "broken"]).expect(0);
+    let broken = tool.record("broken")["token"].to_string();
+    tool.lock(&["break", "--owner-is-alive", "--yes", "--token", &broken, "broken"]).expect(0);
+    let _holder = tool.hold("sync");
+    for _ in 0..3 {
+        tool.lock(&["run", "-q", "sync", "true"]).expect(75);
+    }
+    board.claim(&["run", "1", "true"]).expect(0);
+    let claimed = board.acquire("2").to_string();
+    board.claim(&["release", "--to", "queue", "--token", &claimed, "2"]).expect(0);
+    // Those that must say a time, and those that may.
+    let with = [
+        lock(&["run", "sync", "true"]),
+        lock(&["status", "-v", "sync"]),
+        lock(&["status", "-v", "given"]),
+        lock(&["status", "-v", "broken"]),
+        lock(&["verify", "--token", &token, "given"]),
+        lock(&["log"]),
+        lock(&["log", "--at", "0s", "sync"]),
+        said(zone(&mut tool.tool("orion-precheck", &["sync"]))),
+        claim(&["log"]),
+        claim(&["verify", "--token", &claimed, "2"]),
+    ];
+    for text in with {
+        assert!(text.contains(" XYZ") && !has_utc(&text), "{text}");
+    }
+    for text in [
+        lock(&["list"]),
+        lock(&["timeline"]),
+        lock(&["check", "--held-longer", "0s"]),
+        lock(&["where"]),
+        lock(&["break", "--yes", "--token", "1", "sync"]),
+        lock(&["stop", "--token", "1", "sync"]),
+        claim(&["list", "-v"]),
+        claim(&["status", "-v", "1"]),
+        claim(&["status", "-v", "2"]),
+        claim(&["next", "-v"]),
+        claim(&["reconcile", "-v"]),
+    ] {
+        assert!(!has_utc(&text), "{text}");
+    }
+    // What people read before they type.
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages =
+        ["man", "docs", "completions"].map(|folder| std::fs::read_dir(root.join(folder)).expect(folder));
+    let pages = pages.into_iter().flatten().map(|page| page.expect("a page").path());
+    for page in pages.chain([root.join("README.md")]) {
+        // The zero time of another program, as it stands in its files.
+        let text =
+            String::from_utf8_lossy(&std::fs::read(&page).expect("a page")).replace("0001-01-01T00", "");
+        assert!(!has_utc(&text), "{}", page.display());
+    }
 }
 
 /// The picture of that night, from an hour before it to its end.

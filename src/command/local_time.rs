@@ -5,6 +5,7 @@ use crate::env;
 use crate::model::moment::{Day, Moment};
 use crate::model::time::WallTime;
 use crate::os::zone;
+use crate::report::escape;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ZonedDateTime, civil};
 use std::io::IsTerminal;
@@ -41,6 +42,11 @@ pub(crate) fn show(time: WallTime) -> String {
     let today =
         on_terminal && local.date() == Timestamp::now().to_zoned_datetime(local_zone().clone()).date();
     local.strftime(if today { "%H:%M:%S %Z" } else { "%Y-%m-%d %H:%M:%S %Z" }).to_string()
+}
+
+/// [`show`] of a time as records and logs have it; what is not one is shown as it stands.
+pub(crate) fn show_text(time: &str) -> String {
+    WallTime::parse(time).map_or_else(|| escape(time.as_bytes(), 40), show)
 }
 
 /// `09:45`, for the scale of a picture.

@@ -81,7 +81,6 @@ pub(crate) fn object(event: &Event) -> Value {
 
 /// `2026-11-29 09:45:01 UTC  skipped  sync  pid 812 (pi), token 1796…, 12 times until …`
 pub(crate) fn line(event: &Event, container: Option<u64>) -> String {
-    let at = |text: &str| WallTime::parse(text).map_or_else(|| escape(text.as_bytes(), 40), local_time::show);
     let mut about: Vec<String> = Vec::new();
     if let Some(pid) = event.pid {
         let comm = event
@@ -110,7 +109,10 @@ pub(crate) fn line(event: &Event, container: Option<u64>) -> String {
         about.push(format!("status {status}"));
     }
     if event.times() > 1 {
-        let until = event.last.as_deref().map_or_else(String::new, |last| format!(" until {}", at(last)));
+        let until = event
+            .last
+            .as_deref()
+            .map_or_else(String::new, |last| format!(" until {}", local_time::show_text(last)));
         about.push(format!("{} times{until}", event.times()));
     }
     if let Some(until) = &event.until {
@@ -121,7 +123,7 @@ pub(crate) fn line(event: &Event, container: Option<u64>) -> String {
     }
     format!(
         "{}  {:<13}  {}  {}",
-        at(&event.at),
+        local_time::show_text(&event.at),
         escape(event.event.as_bytes(), 20),
         escape(event.name.as_bytes(), 200),
         about.join(", ")

@@ -6,7 +6,6 @@ use super::tell;
 use crate::model::event::{Event, is_milestone};
 use crate::model::name::LockName;
 use crate::model::record::Record;
-use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::report::{Report, escape};
 use crate::verdict::liveness::{State, Through};
@@ -28,8 +27,7 @@ pub(crate) fn count(
     event.detail = detail.map(str::to_owned);
     let Some(turned) = store.log_turned_away(name, &event) else { return };
     if is_milestone(turned.in_a_row) {
-        let since = WallTime::parse(&turned.since)
-            .map_or_else(|| escape(turned.since.as_bytes(), 40), local_time::show);
+        let since = local_time::show_text(&turned.since);
         report.warning(&again(store, name, judged, turned.in_a_row, &since));
     }
 }

@@ -162,8 +162,8 @@ pub(crate) fn judge(found: &Found, here: &Here, owners: &[OwnerFacts], pulse: Pu
         Found::Bad(BadRecord::Corrupt(why)) => return corrupt(why, pulse),
         Found::Record(stored) => &stored.record,
     };
-    if let Some(at) = &record.released_at {
-        return plain(State::Free, format!("rule 0: released at {at}"));
+    if record.released_at.is_some() {
+        return plain(State::Free, "rule 0: its record says that it was released".to_owned());
     }
     let scope = scope(record, here);
     let mut evidence = vec![describe(&scope)];

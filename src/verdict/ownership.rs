@@ -62,7 +62,7 @@ pub(crate) fn ownership(found: &Found, guard: Option<GuardToken>, right: &Creden
 
 fn whose(record: &Record) -> String {
     match &record.released_at {
-        Some(at) => format!("it was released at {at} by another owner (token {})", record.token),
+        Some(_) => format!("another owner had it last and released it (token {})", record.token),
         None => {
             let owner = record.owners.first().map_or(0, |owner| owner.pid);
             format!("its record names pid {owner} with token {}", record.token)

@@ -3,6 +3,7 @@
 
 use super::{ClaimCall, attrs, right, tell};
 use crate::cli::claim::ClaimVerify as Args;
+use crate::command::local_time;
 use crate::command::records::not_owner;
 use crate::error::{Error, Kind};
 use crate::exit::{Exit, Status};
@@ -20,7 +21,7 @@ pub(super) fn verify(call: &ClaimCall, args: &Args) -> Result<Status, Error> {
     claims.store.owned(&name, &judged.found, None, &right)?;
     let Some(record) = judged.record() else { return Err(not_owner(&name, "it has no record here")) };
     if let Some(at) = &record.released_at {
-        return Err(not_owner(&name, &format!("it was released at {at}")));
+        return Err(not_owner(&name, &format!("it was released at {}", local_time::show_text(at))));
     }
     match claims.store.judge_identity(&judged.found).state {
         State::Live(_) => {}

@@ -2,6 +2,7 @@
 
 use super::{LockCall, list, whose};
 use crate::cli::lock::LockStatus as Args;
+use crate::command::local_time;
 use crate::command::records::{Judged, LockMember, NameState, Records, Where};
 use crate::command::typed::name;
 use crate::command::{tell, tell_pause, tell_state};
@@ -139,7 +140,7 @@ fn free(store: &Records, name: &LockName, judged: &Judged) -> String {
     let Some(record) = judged.record() else { return format!("{name}: free, never held in {looked_in}") };
     let who = tell::first(store, record, tell::owner);
     let broken_by = record.attrs.get(BROKEN_BY).map(|by| by["uid"].to_string());
-    match (&record.released_at, broken_by) {
+    match (record.released_at.as_deref().map(local_time::show_text), broken_by) {
         (Some(at), Some(uid)) => format!(
             "{name}: free; uid {uid} broke the lock of {who} at {at} (token {}); {looked_in}",
             record.token

@@ -2,6 +2,7 @@
 
 use super::{LockCall, credential};
 use crate::cli::lock::LockVerify;
+use crate::command::local_time;
 use crate::command::records::{Judged, Records, not_owner};
 use crate::command::tell;
 use crate::command::typed::name;
@@ -22,7 +23,7 @@ pub(super) fn verify(call: &LockCall, args: LockVerify) -> Result<Status, Error>
     }
     store.owned(&name, &judged.found, None, &right)?;
     if let Some(at) = judged.record().and_then(|record| record.released_at.as_ref()) {
-        return Err(not_owner(&name, &format!("it was released at {at}")));
+        return Err(not_owner(&name, &format!("it was released at {}", local_time::show_text(at))));
     }
     alive(&store, &name, judged, args.orphan_ok)?;
     if call.report.json {

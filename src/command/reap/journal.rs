@@ -105,7 +105,7 @@ fn object(event: &Event) -> Value {
 
 /// `2026-11-29 09:45:01 UTC  kept    tmux %3 nightly: kept, busy: …`
 fn line(event: &Event) -> String {
-    let at = WallTime::parse(&event.at).map_or_else(|| escape(event.at.as_bytes(), 40), local_time::show);
+    let at = local_time::show_text(&event.at);
     let detail = escape(event.detail.as_deref().unwrap_or_default().as_bytes(), 2000);
     format!("{at}  {:<7} {detail}", escape(event.event.as_bytes(), 20))
 }
