@@ -16,7 +16,7 @@ const ASKED: usize = 3;
 
 /// What the tracker says.
 #[derive(Default)]
-struct Seen {
+struct TrackerNumbers {
     /// May be claimed; queued again while its checks run; working.
     queue: u64,
     waits: u64,
@@ -80,7 +80,7 @@ pub(super) fn metrics(call: &ClaimCall) -> Result<Status, Error> {
     out.print(&call.report)
 }
 
-fn look(claims: &Claims) -> Result<Seen, Failure> {
+fn look(claims: &Claims) -> Result<TrackerNumbers, Failure> {
     let (flight, queue) = (claims.tracker.in_flight()?, claims.tracker.queue()?);
     let labels = &claims.settings.labels;
     let (queued, waits): (Vec<&Ticket>, Vec<&Ticket>) =
@@ -95,7 +95,7 @@ fn look(claims: &Claims) -> Result<Seen, Failure> {
         oldest = queued_at(&events, &labels.queue).into_iter().chain(oldest).min();
     }
     let now = clock::wall();
-    Ok(Seen {
+    Ok(TrackerNumbers {
         queue: count(queued.len()),
         waits: count(waits.len()),
         working: count(flight.tickets.len()),

@@ -5,11 +5,21 @@ mod scale;
 mod show;
 mod text;
 
-pub(crate) use show::{Drawing, show, window};
+pub(crate) use show::{show, window};
 
 use crate::model::duration;
 use crate::verdict::timeline::{Lane, LaneKind, Window};
 use std::time::Duration;
+
+/// Of what it is a picture, and of whom.
+pub(crate) struct Drawing {
+    /// `Locks`
+    pub(crate) head: &'static str,
+    /// `orion-lock timeline`
+    pub(crate) by: &'static str,
+    /// The list of rows in JSON: `locks`.
+    pub(crate) key: &'static str,
+}
 
 /// `3 runs, 7 skipped, 1 failed, longest 2h10m`, or `at most 3 at once` for slots.
 fn summary(lane: &Lane, window: Window) -> String {

@@ -1,5 +1,6 @@
 //! A picture as it was asked for: text, a page, or JSON.
 
+use super::Drawing;
 use super::page::page;
 use super::text::{Glyphs, text};
 use crate::cli::shared::PictureArgs;
@@ -16,16 +17,6 @@ use std::path::Path;
 
 /// Where nothing is known about the reader's screen, columns.
 const WIDTH: usize = 100;
-
-/// Of what it is a picture, and of whom.
-pub(crate) struct Drawing {
-    /// `Locks`
-    pub(crate) head: &'static str,
-    /// `orion-lock timeline`
-    pub(crate) by: &'static str,
-    /// The list of rows in JSON: `locks`.
-    pub(crate) key: &'static str,
-}
 
 /// The time that was asked for.
 ///
