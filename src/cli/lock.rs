@@ -16,14 +16,14 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  orion-lock run sync agent --task sync   run it; exit 75 if a live run holds it
-  orion-lock run -w 10m sync agent        wait up to ten minutes first
-  orion-lock run --slots 3 agents agent   at most three at the same time
-  orion-lock run --once \"$(date +%F)\" sync agent   not twice a day
-  orion-lock acquire --owner $$ sync      in a script, until it releases or ends
-  orion-lock status sync                  who holds it?
-  orion-lock log sync                     why was 09:45 skipped?
-  orion-lock pause --for 2h --all         let nothing new begin for two hours
+  orion-lock run sync nightly-report            exit 75 if another run holds it
+  orion-lock run -w 10m sync nightly-report     wait up to ten minutes first
+  orion-lock run --slots 3 agents start-agent   at most three at the same time
+  orion-lock run --once \"$(date +%F)\" sync nightly-report   not twice a day
+  orion-lock acquire --owner $$ sync            in a script, until it ends
+  orion-lock status sync                        who holds it?
+  orion-lock log --at 09:45 sync                why was 09:45 skipped?
+  orion-lock pause --for 2h --all               let nothing new begin for two hours
 ";
 
 /// A named lock keyed on a live process, freed only when its owner is proved dead.
