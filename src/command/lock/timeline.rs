@@ -7,7 +7,7 @@ use crate::command::logged::live_tokens;
 use crate::command::picture::{Drawing, show, window};
 use crate::command::records::{Records, Where};
 use crate::command::typed::name;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::exit::Status;
 use crate::lease;
 use crate::lease::observe::find;
@@ -78,7 +78,7 @@ fn tickets(place: &Where, window: Window) -> Result<Vec<Lane>, Error> {
 
 /// The row of a store's server: only the present one is known.
 fn lease_of(store: &Path) -> Result<Lane, Error> {
-    let path = find(store)?.store;
+    let path = find(store).map_err(|error| Error::new(Kind::CannotTell, error.message()))?.store;
     let now = clock::wall();
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut lane = Lane {

@@ -101,6 +101,9 @@ fn write_page(report: &Report, file: &Path, page: &str) -> Result<Status, Error>
     // Readable by all that may enter its directory: it is made to be shown.
     plain_file::replace(file, Path::new(&temp), page.as_bytes(), 0o644)
         .map_err(|error| Error::new(Kind::CannotCreate, format!("{}: {}", file.display(), reason(&error))))?;
+    if report.json {
+        report.or_broken_pipe(report.object(&json!({ "html": file })))?;
+    }
     report.detail(&format!("written to {}", file.display()));
     Ok(Exit::Ok.into())
 }

@@ -37,19 +37,34 @@ impl Glyphs {
         }
     }
 
-    fn legend(self) -> String {
-        format!(
-            "{} held  {} held, others were skipped  {} perhaps held  {} ended with a failure  {} paused  {} free  \
-             blank: nothing logged",
-            self.held, self.refusing, self.perhaps, self.failed, self.paused, self.free
-        )
+    /// What the signs mean that are there.
+    fn legend(self, rows: &[(Vec<Cell>, bool)]) -> String {
+        let is_there = |wanted: fn(&Cell) -> bool, of: Option<bool>| {
+            let mut rows = rows.iter().filter(|(_, slots)| of.is_none_or(|of| of == *slots));
+            rows.any(|(cells, _)| cells.iter().any(wanted))
+        };
+        let held = |cell: &Cell| matches!(cell, Cell::Held(_));
+        let refusing = |cell: &Cell| matches!(cell, Cell::Refusing(_));
+        let counted = |cell: &Cell| matches!(cell, Cell::Held(_) | Cell::Refusing(_));
+        let signs = [
+            (is_there(held, Some(false)), format!("{} held", self.held)),
+            (is_there(refusing, Some(false)), format!("{} held, others were skipped", self.refusing)),
+            (is_there(counted, Some(true)), "1-9 held by so many".to_owned()),
+            (is_there(|cell| *cell == Cell::Perhaps, None), format!("{} perhaps held", self.perhaps)),
+            (is_there(|cell| *cell == Cell::Failed, None), format!("{} ended with a failure", self.failed)),
+            (is_there(|cell| *cell == Cell::Paused, None), format!("{} paused", self.paused)),
+            (is_there(|cell| *cell == Cell::Free, None), format!("{} free", self.free)),
+            (is_there(|cell| *cell == Cell::Unlogged, None), "blank: nothing logged".to_owned()),
+        ];
+        let there = signs.into_iter().filter(|(is_there, _)| *is_there).map(|(_, sign)| sign);
+        there.collect::<Vec<_>>().join("  ")
     }
 }
 
 /// The longest name that is shown whole, characters.
 const NAME: usize = 24;
 
-/// All rows, the scale below them, and what the signs mean; no line is wider than `width`.
+/// All rows, the scale below them, and what the signs mean; no row is wider than `width`.
 pub(crate) fn text(lanes: &[Lane], window: Window, width: usize, glyphs: Glyphs) -> String {
     let names: Vec<String> = lanes.iter().map(|lane| escape(lane.title.as_bytes(), NAME)).collect();
     let sums: Vec<String> = lanes.iter().map(|lane| summary(lane, window)).collect();
@@ -58,10 +73,11 @@ pub(crate) fn text(lanes: &[Lane], window: Window, width: usize, glyphs: Glyphs)
     // Where there is no room for both, the sums stand on lines of their own.
     let beside = width.saturating_sub(name + sum + 4);
     let room = if beside >= 20 { beside } else { width.saturating_sub(name + 2).max(10) };
+    let rows: Vec<(Vec<Cell>, bool)> =
+        lanes.iter().map(|lane| (lane.cells(window, room), lane.most(window) > 1)).collect();
     let mut lines = Vec::new();
-    for ((lane, shown), sum) in lanes.iter().zip(&names).zip(&sums) {
-        let slots = lane.most(window) > 1;
-        let cells: String = lane.cells(window, room).into_iter().map(|cell| glyphs.of(cell, slots)).collect();
+    for (((cells, slots), shown), sum) in rows.iter().zip(&names).zip(&sums) {
+        let cells: String = cells.iter().map(|cell| glyphs.of(*cell, *slots)).collect();
         if beside >= 20 {
             lines.push(format!("{shown:<name$}  {cells}  {sum}"));
         } else {
@@ -70,7 +86,7 @@ pub(crate) fn text(lanes: &[Lane], window: Window, width: usize, glyphs: Glyphs)
         }
     }
     lines.push(format!("{:name$}  {}", "", times(window, room)).trim_end().to_owned());
-    lines.push(glyphs.legend());
+    lines.push(glyphs.legend(&rows));
     lines.join("\n")
 }
 
