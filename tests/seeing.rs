@@ -110,6 +110,61 @@ fn a_night_of_forty_runs_answers_why_a_run_was_skipped() {
     assert_eq!((holder["held_at_least_s"].as_u64(), holder["held_at_most_s"].as_u64()), (Some(0), Some(900)));
 }
 
+/// A log that the real programs wrote, and what the commands under them wrote down by themselves; both by
+/// `tests/golden/night/record`.
+#[test]
+fn ten_questions_about_a_recorded_night_have_the_right_runs() {
+    let tool = Tool::new();
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/night");
+    tool.lock(&["run", "elsewhere", "true"]).expect(0);
+    std::fs::copy(golden.join("sync.jsonl"), tool.dir().join("log/sync.jsonl")).expect("the log");
+    let truth = std::fs::read_to_string(golden.join("truth.txt")).expect("the truth");
+    let begun: Vec<(u64, u64)> = truth
+        .lines()
+        .filter_map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+            ["begin", number, "pid", _, "token", token, _] => {
+                Some((number.parse().ok()?, token.parse().ok()?))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(begun.len(), 40, "runs of that night");
+    // Which cron line of that night was it? 0: none.
+    let number = |value: &serde_json::Value| {
+        let token = value["token"].as_u64();
+        begun.iter().find(|(_, begun)| Some(*begun) == token).map_or(0, |(number, _)| *number)
+    };
+    let ask = |at: &str| {
+        let done = tool.lock(&["--json", "log", "--at", &format!("2026-12-01T10:{at}Z"), "sync"]).expect(0);
+        let story = done.json()["stories"][0].clone();
+        let holder = &story["holders"][0];
+        let who = if holder.is_null() { &story["before"] } else { holder };
+        (
+            story["state"].as_str().expect("a word").to_owned(),
+            number(who),
+            number(&story["next"]),
+            who["status"].as_u64(),
+        )
+    };
+    let is = |state: &str, who: u64, next: u64, status: Option<u64>| (state.to_owned(), who, next, status);
+    assert_eq!(ask("38:14"), is("not_logged", 0, 1, None), "before the first");
+    assert_eq!(ask("38:25"), is("held", 5, 8, None), "line 6 was skipped because of the run of line 5");
+    assert_eq!(ask("38:27"), is("held", 5, 8, None), "and line 7");
+    assert_eq!(ask("38:29"), is("held", 8, 9, Some(3)), "the one that failed");
+    assert_eq!(ask("38:37"), is("held", 10, 13, Some(0)), "line 12 was skipped");
+    assert_eq!(ask("38:59"), is("held", 23, 24, None), "the one that was killed");
+    assert_eq!(ask("39:00.3"), is("not_known", 23, 24, None), "nobody saw its end");
+    assert_eq!(ask("39:43"), is("held", 45, 48, None), "a run of which nobody stood by");
+    assert_eq!(ask("40:22"), is("held", 64, 0, Some(0)), "the last one");
+    assert_eq!(ask("40:23"), is("free", 64, 0, Some(0)), "after the last one");
+    // What was skipped is counted for the run that was the reason.
+    let skipped = truth.lines().filter(|line| line.starts_with("skipped")).count();
+    let args = ["--json", "timeline", "--since", "2026-12-01T10:38Z", "--until", "2026-12-01T10:41Z", "sync"];
+    let lane = tool.lock(&args).expect(0).json()["locks"][0].clone();
+    assert_eq!((lane["turned_away"].as_u64(), lane["failed"].as_u64()), (Some(skipped as u64), Some(1)));
+    assert_eq!(lane["runs"].as_array().map(Vec::len), Some(40));
+}
+
 #[test]
 fn the_log_is_cut_by_moments_and_by_kinds_of_events() {
     let tool = Tool::new();
