@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 
 /// Programs that examples call and that are not ours.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "agent",
+    "nightly-report",
     "server",
     "start-agent",
     "claude",
