@@ -186,8 +186,8 @@ fn the_third_tenth_thirtieth_and_hundredth_skip_in_a_row_is_said_even_when_quiet
     let at: Vec<usize> = said.iter().map(|(number, _)| *number).collect();
     assert_eq!(at, [3, 10, 30, 100]);
     let (_, tenth) = &said[1];
-    assert!(tenth.contains("sync skipped 10 times since "), "{tenth}");
-    assert!(tenth.contains(&format!("by the same run (pid {}, sh)", holder.pid())), "{tenth}");
+    assert!(tenth.contains("sync was skipped 10 times since "), "{tenth}");
+    assert!(tenth.contains(&format!("because of the same run (pid {}, sh)", holder.pid())), "{tenth}");
     assert!(tenth.contains("If finished runs stay open here: man orion-reap"), "{tenth}");
     let list = tool.lock(&["list", "--json"]).expect(0).json();
     assert_eq!(list["locks"][0]["skips_in_a_row"], 101);

@@ -59,17 +59,17 @@ pub(crate) fn count_paused(
 
 fn again(store: &Records, name: &LockName, judged: &Judged, times: u64, since: &str) -> String {
     let who = judged.record().and_then(|record| Some((record, record.owners.first()?))).map_or_else(
-        || "by the same run".to_owned(),
+        || "because of the same run".to_owned(),
         |(record, owner)| {
             let number = tell::number(store, record, owner);
-            format!("by the same run ({number}, {})", escape(owner.comm.as_bytes(), 60))
+            format!("because of the same run ({number}, {})", escape(owner.comm.as_bytes(), 60))
         },
     );
     let advice = match (judged.state(), judged.record()) {
         (State::Live(Through::Descendant), Some(record)) => orphan_advice(name, record),
         _ => "If finished runs stay open here: man orion-reap".to_owned(),
     };
-    format!("{name} skipped {times} times since {since} {who}. {advice}")
+    format!("{name} was skipped {times} times since {since} {who}. {advice}")
 }
 
 fn orphan_advice(name: &LockName, record: &Record) -> String {

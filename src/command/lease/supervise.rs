@@ -202,7 +202,7 @@ impl Supervisor<'_> {
         }
         if self.kill_at.is_none() {
             self.report.warning(&format!(
-                "the guardian of the command was killed ({}); the command was ended, for nothing may work unguarded",
+                "the guardian of the command was killed ({}); the command was ended, because nothing may run without the role",
                 signal.as_str()
             ));
         }

@@ -18,7 +18,7 @@ pub(super) fn tick(call: &LockCall, args: &LockTick) -> Result<Status, Error> {
     if judged.state() == &State::Dead {
         return Err(Error::new(
             Kind::OwnerEnded,
-            format!("{name}: its owner has ended, so it is yours no longer"),
+            format!("{name}: its owner has ended, so it is not yours any more"),
         )
         .hint("acquire it again before going on"));
     }

@@ -47,11 +47,11 @@ pub(super) fn timeline(call: &LockCall, args: &LockTimeline) -> Result<Status, E
 fn locks(store: &Records, wanted: &[LockName], window: Window) -> Vec<Lane> {
     let mut lanes = Vec::new();
     for name in store.logged_names() {
-        let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_str() == name);
+        let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| wanted.file() == name);
         // Other logs of the directory (a tool's own) are not locks.
-        let (true, Ok(lock)) = (is_wanted, LockName::parse(name.as_ref())) else { continue };
+        let (true, Some(lock)) = (is_wanted, store.log_owner(&name)) else { continue };
         let events = store.read_log(&name);
-        let lane = Lane::of(name, LaneKind::Lock, &events, live_tokens(store, &lock));
+        let lane = Lane::of(lock.as_str().to_owned(), LaneKind::Lock, &events, live_tokens(store, &lock));
         if lane.within(window).next().is_some() || !wanted.is_empty() {
             lanes.push(lane);
         }

@@ -43,7 +43,7 @@ fn alive(store: &Records, name: &LockName, judged: Judged, orphan_ok: bool) -> R
         State::Unknown(_) => Err(tell::refusal(store, name, &Judged { judgement: identity, ..judged })),
         _ => Err(Error::new(
             Kind::OwnerEnded,
-            format!("{name}: its owner has ended, so it is yours no longer"),
+            format!("{name}: its owner has ended, so it is not yours any more"),
         )
         .hint("--orphan-ok accepts what the owner started")),
     }

@@ -137,11 +137,11 @@ fn threads() -> DoctorFinding {
     let started = helper_thread::start("doctor", move || sender.send(()).unwrap_or_default());
     match started {
         Ok(()) if receiver.recv_timeout(Duration::from_secs(10)).is_ok() => {
-            Ok("a helper_thread thread starts".into())
+            Ok("a helper thread starts".into())
         }
-        Ok(()) => Err(fail("a helper_thread thread does not run", "is the machine overloaded?")),
+        Ok(()) => Err(fail("a helper thread does not run", "is the machine overloaded?")),
         Err(error) => Err(fail(
-            &format!("no helper_thread thread: {}", reason(&error)),
+            &format!("no helper thread: {}", reason(&error)),
             "raise the limit of processes (ulimit -u); waiters look 50 times a second without",
         )),
     }
@@ -160,7 +160,7 @@ fn signals() -> DoctorFinding {
     if has(blocked, term) || has(ignored, term) {
         return Err(fail(
             "TERM is blocked or ignored by whoever started us",
-            "a run started the same way cannot be stopped politely; start it from elsewhere",
+            "a run started the same way cannot be ended with TERM; start it from elsewhere",
         ));
     }
     if has(ignored, child) {
