@@ -68,6 +68,11 @@ pub(crate) fn live_tokens(store: &Records, name: &LockName) -> Vec<u64> {
     store.state_of(name).live_tokens()
 }
 
+/// The directories that were looked in, for a person.
+pub(crate) fn looked_in_words(looked_in: &[String]) -> String {
+    if looked_in.is_empty() { "any user's directory".to_owned() } else { looked_in.join(", ") }
+}
+
 /// The line as written, with its times as numbers too.
 pub(crate) fn object(event: &Event) -> Value {
     let mut object = json!(event);

@@ -5,7 +5,7 @@ use super::whose::places;
 use crate::cli::lock::LockLog;
 use crate::cli::shared::Whose;
 use crate::command::local_time;
-use crate::command::logged::{WantedLines, line, live_tokens, moment, object};
+use crate::command::logged::{WantedLines, line, live_tokens, looked_in_words, moment, object};
 use crate::command::story::Story;
 use crate::command::typed::name;
 use crate::error::Error;
@@ -45,7 +45,7 @@ pub(super) fn log(call: &LockCall, args: LockLog) -> Result<Status, Error> {
         call.report
             .object(&json!({"looked_in": looked_in, "events": events.iter().map(object).collect::<Vec<_>>()}))
     } else if events.is_empty() {
-        call.report.data(&format!("nothing logged in {}", looked_in.join(", ")))
+        call.report.data(&format!("nothing logged in {}", looked_in_words(&looked_in)))
     } else {
         let container = host::container();
         call.report.data(&events.iter().map(|event| line(event, container)).collect::<Vec<_>>().join("\n"))
@@ -83,7 +83,7 @@ fn tell_story(
         call.report.data(&format!(
             "nothing logged about {} in {}",
             local_time::show(at),
-            looked_in.join(", ")
+            looked_in_words(&looked_in)
         ))
     } else {
         call.report.data(&stories.iter().flat_map(Story::lines).collect::<Vec<_>>().join("\n"))

@@ -4,7 +4,7 @@ use super::Drawing;
 use super::page::page;
 use super::text::{Glyphs, text};
 use crate::cli::shared::PictureArgs;
-use crate::command::logged::moment;
+use crate::command::logged::{looked_in_words, moment};
 use crate::command::story::object;
 use crate::env;
 use crate::error::{Error, Kind, reason};
@@ -57,7 +57,7 @@ pub(crate) fn show(
             what.key: lanes.iter().map(|lane| lane_object(lane, window)).collect::<Vec<_>>(),
         }))
     } else if lanes.is_empty() {
-        report.data(&format!("nothing ran in that time, by the logs in {}", looked_in.join(", ")))
+        report.data(&format!("nothing ran in that time, by the logs in {}", looked_in_words(looked_in)))
     } else {
         let glyphs = if is_utf8() { Glyphs::BLOCKS } else { Glyphs::ASCII };
         report.data(&text(lanes, window, terminal::width().unwrap_or(WIDTH), glyphs))
