@@ -529,6 +529,38 @@ fn slots_and_waiters_are_seen_by_check_and_metrics() {
 }
 
 #[test]
+fn a_pause_is_in_the_picture_and_in_the_numbers() {
+    let board = claims::Board::with(&["1"]);
+    let tool = &board.tool;
+    tool.lock(&["run", "sync", "true"]).expect(0);
+    board.claim(&["run", "1", "true"]).expect(0);
+    tool.lock(&["pause", "sync"]).expect(0);
+    let numbers = || tool.lock(&["metrics"]).expect(0).stdout;
+    assert_eq!(metric(&numbers(), "paused", "sync"), Some(1), "{}", numbers());
+    // Also of a name that never ran.
+    tool.lock(&["pause", "nightly"]).expect(0);
+    let late = "nightly: no run is known, and one was expected within 1h; a person paused it";
+    tool.lock(&["check", "--last-run-within", "1h"]).expect(76).prints(late);
+    let row = |done: support::Done| done.expect(0).stdout.lines().next().unwrap_or_default().to_owned();
+    let locks = || row(tool.lock(&["timeline", "--since", "2s", "sync"]));
+    support::eventually("a stretch of it", || locks().contains('='));
+    tool.lock(&["resume", "sync"]).expect(0);
+    assert_eq!(metric(&numbers(), "paused", "sync"), Some(0));
+    // Everything, and with it the tickets.
+    let claimed = || row(board.claim(&["timeline", "--since", "2s", "1"]));
+    let paused = || board.claim(&["metrics"]).expect(0).stdout.contains("orion_claim_paused{tracker=");
+    assert!(!claimed().contains('=') && paused(), "{}", claimed());
+    tool.lock(&["pause", "--all"]).expect(0);
+    support::eventually("a stretch of it", || claimed().contains('='));
+    let text = board.claim(&["metrics"]).expect(0).stdout;
+    assert!(
+        text.lines().any(|line| line.starts_with("orion_claim_paused{") && line.ends_with(" 1")),
+        "{text}"
+    );
+    tool.lock(&["resume", "--all"]).expect(0);
+}
+
+#[test]
 fn what_monitoring_is_given_is_what_its_own_tools_accept() {
     let tool = Tool::new();
     tool.lock(&["run", "sync", "true"]).expect(0);

@@ -121,7 +121,7 @@ pub(crate) fn line(event: &Event, container: Option<u64>) -> String {
         about.push(format!("{} times{until}", event.times()));
     }
     if let Some(until) = &event.until {
-        about.push(format!("until {}", at(until)));
+        about.push(format!("until {}", local_time::show_text(until)));
     }
     if let Some(detail) = &event.detail {
         about.push(escape(detail.as_bytes(), 200));

@@ -41,6 +41,9 @@ pub(crate) enum Cell {
     Failed,
 }
 
+/// From when to when.
+pub(crate) type Stretch = (WallTime, WallTime);
+
 /// What a row is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LaneKind {
@@ -65,7 +68,7 @@ pub(crate) struct Lane {
     /// Tokens of those that hold it now.
     pub(crate) live: Vec<u64>,
     /// From when to when it was paused.
-    pub(crate) paused: Vec<(WallTime, WallTime)>,
+    pub(crate) paused: Vec<Stretch>,
 }
 
 /// How one run stands in a window: surely held from, to, and perhaps still until.
@@ -78,9 +81,15 @@ pub(crate) struct Span {
 
 impl Lane {
     /// What the log of a name tells; `live` are the tokens of those that are there now.
-    pub(crate) fn of(name: String, kind: LaneKind, events: &[Event], live: Vec<u64>) -> Self {
+    pub(crate) fn of(
+        name: String,
+        kind: LaneKind,
+        events: &[Event],
+        live: Vec<u64>,
+        paused: Vec<Stretch>,
+    ) -> Self {
         let known_from = events.iter().filter_map(|event| WallTime::parse(&event.at)).min();
-        Self { title: name.clone(), name, kind, known_from, runs: runs(events), live, paused: Vec::new() }
+        Self { title: name.clone(), name, kind, known_from, runs: runs(events), live, paused }
     }
 
     /// The part of a run that lies in the window; `None` if no part does.
@@ -95,6 +104,18 @@ impl Lane {
             surely: cut(surely),
             perhaps: cut(perhaps),
         })
+    }
+
+    /// The same, paused then too.
+    pub(crate) fn also_paused(mut self, then: &[Stretch]) -> Self {
+        self.paused.extend(then);
+        self
+    }
+
+    /// Is there anything to draw?
+    pub(crate) fn is_drawn(&self, window: Window) -> bool {
+        let paused = |(from, to): &Stretch| *from < window.to && *to > window.from;
+        self.within(window).next().is_some() || self.paused.iter().any(paused)
     }
 
     /// The runs with a part in the window.

@@ -82,14 +82,13 @@ pub(crate) fn troubles(facts: &NameFacts, limits: &WatchLimits) -> Vec<String> {
         }
     }
     if let Some(within) = limits.last_run_within {
+        let expected = format!("one was expected within {}", duration::show(within));
+        let paused = if facts.paused { "; a person paused it" } else { "" };
         match facts.begun_ago_s {
-            None => troubles
-                .push(format!("no run is known, and one was expected within {}", duration::show(within))),
-            Some(ago) if Duration::from_secs(ago) > within => troubles.push(format!(
-                "the last run began {} ago, and one was expected within {}",
-                show(ago),
-                duration::show(within)
-            )),
+            None => troubles.push(format!("no run is known, and {expected}{paused}")),
+            Some(ago) if Duration::from_secs(ago) > within => {
+                troubles.push(format!("the last run began {} ago, and {expected}{paused}", show(ago)));
+            }
             Some(_) => {}
         }
     }
@@ -131,6 +130,11 @@ mod tests {
         assert_eq!(said(&line(2, None)), "2 wait, and it cannot be seen since when");
         assert_eq!(said(&line(0, None)), "");
         assert_eq!(count(&line(2, Some(7200)), &none), 0);
+        let late = NameFacts { begun_ago_s: Some(7200), paused: true, ..well.clone() };
+        assert_eq!(
+            said(&late),
+            "the last run began 2h ago, and one was expected within 1h; a person paused it"
+        );
         let never = NameFacts::default();
         assert!(troubles(&never, &limits)[0].contains("no run is known"));
         assert_eq!(count(&never, &none), 0);

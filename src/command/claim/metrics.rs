@@ -2,6 +2,7 @@
 
 use super::{ClaimCall, Claims, watch_breaker};
 use crate::command::open_metrics::{Exposition, SeriesLabels};
+use crate::command::records::PauseScope;
 use crate::command::tell;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
@@ -9,6 +10,7 @@ use crate::model::ticket::{Ticket, TicketChange, TicketEvent};
 use crate::model::time::WallTime;
 use crate::os::clock;
 use crate::tracker::{Failure, TicketList};
+use crate::verdict::pause::PauseState;
 use prometheus_client::registry::Unit;
 
 /// Since when a ticket is queued costs a request each; of so many at the head of the queue it is asked.
@@ -57,6 +59,8 @@ pub(super) fn metrics(call: &ClaimCall) -> Result<Status, Error> {
         None,
         Some(breaker.open_since.is_some().into()),
     );
+    let paused = matches!(claims.store.pause_state(PauseScope::Tracker), PauseState::Paused(_));
+    one("paused", "A person paused the claiming", None, Some(paused.into()));
     one(
         "requests_left",
         "Requests that the tracker still answers to this token, where it says so",

@@ -55,7 +55,13 @@ pub(super) fn gather(call: &LockCall, typed: &[OsString], waits: bool) -> Result
             .map(|name| NameFacts { name: name.as_str().to_owned(), ..NameFacts::default() })
             .collect());
     };
-    let names = if wanted.is_empty() { store.names()? } else { wanted };
+    let mut names = wanted;
+    if names.is_empty() {
+        names = store.names()?;
+        names.extend(store.paused_names()?);
+        names.sort();
+        names.dedup();
+    }
     let now = clock::wall();
     Ok(names.iter().map(|name| facts(&store, name, now, waits)).collect())
 }

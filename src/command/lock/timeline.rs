@@ -5,7 +5,7 @@ use super::whose::places;
 use crate::cli::lock_seeing::LockTimeline;
 use crate::command::logged::live_tokens;
 use crate::command::picture::{Drawing, show, window};
-use crate::command::records::{Records, Where};
+use crate::command::records::{ALL_LOG, Records, Where};
 use crate::command::typed::name;
 use crate::error::{Error, Kind};
 use crate::exit::Status;
@@ -15,8 +15,9 @@ use crate::model::name::LockName;
 use crate::model::record::CLAIM;
 use crate::model::time::WallTime;
 use crate::os::clock;
+use crate::verdict::pause::told_pauses;
 use crate::verdict::story::{ToldEnd, ToldRun};
-use crate::verdict::timeline::{Lane, LaneKind, Window};
+use crate::verdict::timeline::{Lane, LaneKind, Stretch, Window};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -29,12 +30,14 @@ pub(super) fn timeline(call: &LockCall, args: &LockTimeline) -> Result<Status, E
     for place in places(call, &args.whose)? {
         let path = place.place()?.path;
         looked_in.push(path.join("log").display().to_string());
+        let mut of_all = Vec::new();
         if let Some(store) = call.place_store(&place, false)? {
-            lanes.extend(locks(&store, &wanted, window));
+            of_all = told_pauses(&store.read_log(ALL_LOG), clock::wall());
+            lanes.extend(locks(&store, &wanted, &of_all, window));
         }
         if args.claims {
             looked_in.push(path.join("claims").display().to_string());
-            lanes.extend(tickets(&place, window)?);
+            lanes.extend(tickets(&place, &of_all, window)?);
         }
     }
     for store in &args.lease {
@@ -44,31 +47,35 @@ pub(super) fn timeline(call: &LockCall, args: &LockTimeline) -> Result<Status, E
 }
 
 /// The rows of a directory's locks, in the order of their names.
-fn locks(store: &Records, wanted: &[LockName], window: Window) -> Vec<Lane> {
+fn locks(store: &Records, wanted: &[LockName], of_all: &[Stretch], window: Window) -> Vec<Lane> {
     let mut lanes = Vec::new();
     for name in store.logged_names() {
         let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| wanted.file() == name);
         // Other logs of the directory (a tool's own) are not locks.
         let (true, Some(lock)) = (is_wanted, store.log_owner(&name)) else { continue };
         let events = store.read_log(&name);
-        let lane = Lane::of(lock.as_str().to_owned(), LaneKind::Lock, &events, live_tokens(store, &lock));
-        if lane.within(window).next().is_some() || !wanted.is_empty() {
-            lanes.push(lane);
+        let own = told_pauses(&events, clock::wall());
+        let lane =
+            Lane::of(lock.as_str().to_owned(), LaneKind::Lock, &events, live_tokens(store, &lock), own);
+        if lane.is_drawn(window) || !wanted.is_empty() {
+            lanes.push(lane.also_paused(of_all));
         }
     }
     lanes
 }
 
 /// The rows of all tickets that were claimed by way of this directory.
-fn tickets(place: &Where, window: Window) -> Result<Vec<Lane>, Error> {
+fn tickets(place: &Where, of_all: &[Stretch], window: Window) -> Result<Vec<Lane>, Error> {
     let mut lanes = Vec::new();
     for folder in Records::trackers(place)? {
         let Some(store) = Records::open(place, &["claims", &folder], CLAIM, false)? else { continue };
+        let of_tracker = told_pauses(&store.read_log(ALL_LOG), clock::wall());
         for name in store.logged_names() {
             let Some(key) = LockName::from_file(OsStr::new(&name)) else { continue };
-            let kind = LaneKind::Ticket(folder.clone());
-            let lane = Lane::of(name, kind, &store.read_log(key.as_str()), live_tokens(&store, &key));
-            if lane.within(window).next().is_some() {
+            let (kind, events) = (LaneKind::Ticket(folder.clone()), store.read_log(key.as_str()));
+            let lane = Lane::of(name, kind, &events, live_tokens(&store, &key), Vec::new());
+            if lane.is_drawn(window) {
+                let lane = lane.also_paused(&of_tracker).also_paused(of_all);
                 lanes.push(Lane { title: format!("ticket {key}"), ..lane });
             }
         }
