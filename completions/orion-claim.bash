@@ -21,8 +21,8 @@ _orion_claim() {
             continue
         fi
         case $at:$word in
-            :init | :next | :acquire | :run | :tick | :stage | :verify | :release | :list | :log | :where | :status | :pause | :resume | :reconcile | :watch | :free) at=$word ;;
-            *:--tracker | *:--arbiter | *:--config | *:--dir | acquire:--owner | acquire:--for | acquire:--branch | acquire:--worktree | run:--stage | run:--on-success | run:--max-run | run:--keep-output | run:--kill-after | run:--every | run:--branch | run:--worktree | tick:--token | tick:--owner | tick:--every | stage:--token | stage:--owner | stage:--branch | stage:--worktree | verify:--token | verify:--owner | release:--to | release:--token | release:--owner | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse | pause:--for | pause:--note | watch:--every | watch:--max | watch:--stage | watch:--on-success | watch:--max-run | watch:--keep-output | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
+            :init | :next | :acquire | :run | :tick | :stage | :verify | :release | :list | :log | :timeline | :metrics | :where | :status | :pause | :resume | :reconcile | :watch | :free) at=$word ;;
+            *:--tracker | *:--arbiter | *:--config | *:--dir | acquire:--owner | acquire:--for | acquire:--branch | acquire:--worktree | run:--stage | run:--on-success | run:--max-run | run:--keep-output | run:--kill-after | run:--every | run:--branch | run:--worktree | tick:--token | tick:--owner | tick:--every | stage:--token | stage:--owner | stage:--branch | stage:--worktree | verify:--token | verify:--owner | release:--to | release:--token | release:--owner | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until | timeline:--html | where:--pulse | pause:--for | pause:--note | watch:--every | watch:--max | watch:--stage | watch:--on-success | watch:--max-run | watch:--keep-output | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 ;;
@@ -36,7 +36,7 @@ _orion_claim() {
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
-            *:--config)
+            *:--config | timeline:--html)
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 return
                 ;;
@@ -44,7 +44,7 @@ _orion_claim() {
                 mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
                 return
                 ;;
-            *:--tracker | *:--arbiter | acquire:--branch | run:--stage | run:--max-run | run:--kill-after | run:--every | run:--branch | tick:--token | tick:--every | stage:--token | stage:--branch | verify:--token | release:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | where:--pulse | pause:--for | pause:--note | watch:--every | watch:--max | watch:--stage | watch:--max-run | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
+            *:--tracker | *:--arbiter | acquire:--branch | run:--stage | run:--max-run | run:--kill-after | run:--every | run:--branch | tick:--token | tick:--every | stage:--token | stage:--branch | verify:--token | release:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until | where:--pulse | pause:--for | pause:--note | watch:--every | watch:--max | watch:--stage | watch:--max-run | watch:--kill-after | watch:--quick | watch:--trip | watch:--retry-after | free:--host)
                 :
                 return
                 ;;
@@ -70,6 +70,8 @@ _orion_claim() {
         release:*) options='--to --token --owner --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         list:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         log:*) options='-n --lines --at --since --until --event --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        timeline:*) options='--since --until --html --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
+        metrics:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         where:*) options='--pulse --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         status:*) options='--tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
         pause:*) options='--for --note --tracker --arbiter --single-machine --ignore-assignee --config --dir --json --utc -q --quiet -v --verbose -h --help' ;;
@@ -83,7 +85,7 @@ _orion_claim() {
         return
     fi
     case $at:$place in
-        :0) mapfile -t COMPREPLY < <(compgen -W 'init next acquire run tick stage verify release list log where status pause resume reconcile watch free' -- "$cur") ;;
+        :0) mapfile -t COMPREPLY < <(compgen -W 'init next acquire run tick stage verify release list log timeline metrics where status pause resume reconcile watch free' -- "$cur") ;;
         run:1 | watch:0) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         run:* | watch:*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
     esac

@@ -532,7 +532,7 @@ fn slots_and_waiters_are_seen_by_check_and_metrics() {
 fn a_pause_is_in_the_picture_and_in_the_numbers() {
     let board = claims::Board::with(&["1"]);
     let tool = &board.tool;
-    tool.lock(&["run", "sync", "true"]).expect(0);
+    tool.lock(&["run", "--tree", "sync", "true"]).expect(0);
     board.claim(&["run", "1", "true"]).expect(0);
     tool.lock(&["pause", "sync"]).expect(0);
     let numbers = || tool.lock(&["metrics"]).expect(0).stdout;
