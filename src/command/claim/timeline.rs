@@ -30,7 +30,7 @@ pub(super) fn timeline(call: &ClaimCall, args: &ClaimTimeline) -> Result<Status,
     }
     let mut lanes = Vec::new();
     for name in claims.store.logged_names() {
-        let Some(key) = LockName::from_file(OsStr::new(&name)) else { continue };
+        let Some(key) = LockName::plain(OsStr::new(&name)) else { continue };
         if !wanted.is_empty() && !wanted.contains(&key) {
             continue;
         }

@@ -71,7 +71,7 @@ fn tickets(place: &Where, of_all: &[Stretch], window: Window) -> Result<Vec<Lane
         let Some(store) = Records::open(place, &["claims", &folder], CLAIM, false)? else { continue };
         let of_tracker = told_pauses(&store.read_log(ALL_LOG), clock::wall());
         for name in store.logged_names() {
-            let Some(key) = LockName::from_file(OsStr::new(&name)) else { continue };
+            let Some(key) = LockName::plain(OsStr::new(&name)) else { continue };
             let (kind, events) = (LaneKind::Ticket(folder.clone()), store.read_log(key.as_str()));
             let lane = Lane::of(name, kind, &events, live_tokens(&store, &key), Vec::new());
             if lane.is_drawn(window) {
