@@ -225,7 +225,7 @@ fn the_reason_says_what_is_so() {
         for host in [NamedHost::None, NamedHost::Ours, NamedHost::Other] {
             for letters in ["w", "", "cw"] {
                 let ticket = TicketFacts { host, ..ticket(letters) };
-                let judgement = judge(&Facts { key: "K-1", ticket, record: record.clone() });
+                let judgement = judge(&Facts { key: "K-1", ticket, record: record.clone(), row: None });
                 let expected = match (letters, host) {
                     ("w", NamedHost::Other) => (Keep, QUIET, "another machine has it"),
                     ("w", _) if record == RecordFacts::None => (Keep, SAID, "no record of it here"),
