@@ -200,6 +200,29 @@ mod tests {
     }
 
     #[test]
+    fn a_line_twice_is_one_run_and_tokens_give_the_order() {
+        let told = runs(&[
+            line("10:00", "acquired", 6),
+            line("09:00", "acquired", 5),
+            line("09:30", "acquired", 5),
+            line("09:40", "refused", 5),
+            line("09:50", "refused", 5),
+            Event { status: Some(0), ..line("09:55", "ended", 5) },
+            line("10:30", "ended", 6),
+        ]);
+        assert_eq!(told.iter().map(|run| (run.token, run.begun)).collect::<Vec<_>>(), [
+            (5, time("09:00")),
+            (6, time("10:00"))
+        ]);
+        assert_eq!((told[0].first_away, told[0].last_away), (Some(time("09:40")), Some(time("09:50"))));
+        assert!(!told[0].failed(), "0 is no failure");
+        let at = |text: &str, live: &[u64]| then(&told, (time(text), time(text)), live);
+        assert!(matches!(at("09:55", &[]), Then::Held(_)), "its last instant is its own");
+        assert!(matches!(at("09:56", &[5]), Then::Free), "it ended, whoever has its token");
+        assert!(matches!(at("10:29", &[]), Then::Perhaps(_)) && matches!(at("10:30", &[]), Then::Free));
+    }
+
+    #[test]
     fn lines_without_their_begin_tell_nothing() {
         assert_eq!(runs(&[line("09:00", "ended", 3), line("09:01", "skipped", 3)]), []);
         assert_eq!(runs(&[Event::new("acquired", "never".into(), "sync")]), []);

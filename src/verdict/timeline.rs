@@ -280,6 +280,59 @@ mod tests {
         );
     }
 
+    fn lane(runs: Vec<ToldRun>, live: Vec<u64>) -> Lane {
+        Lane { runs, live, known_from: Some(time(0)), ..Lane::default() }
+    }
+
+    #[test]
+    fn the_sums_of_a_row_say_only_what_is_sure() {
+        let window = Window { from: time(0), to: time(100) };
+        let sums = |runs: Vec<ToldRun>, live: Vec<u64>| {
+            let totals = lane(runs, live).totals(window);
+            (totals.longest_s / 60, totals.longest_is_exact)
+        };
+        let failed = ToldRun { status: Some(3), turned_away: 2, ..run(1, 0, ToldEnd::At(time(30))) };
+        let unseen = |gone| ToldRun { seen: time(50), ..run(2, 40, ToldEnd::GoneBy(time(gone))) };
+        let totals = lane(vec![failed.clone(), unseen(70)], Vec::new()).totals(window);
+        assert_eq!((totals.runs, totals.failed, totals.turned_away), (2, 1, 2));
+        assert_eq!(sums(vec![failed.clone(), unseen(70)], Vec::new()), (30, true));
+        assert_eq!(sums(vec![failed, unseen(71)], Vec::new()), (30, false), "perhaps it was longer");
+        let open = run(3, 60, ToldEnd::Open);
+        assert_eq!(sums(vec![open.clone()], vec![3]), (40, true), "it lives");
+        assert_eq!(sums(vec![open], Vec::new()), (0, false));
+        assert_eq!(sums(vec![run(3, 60, ToldEnd::At(time(65)))], vec![3]), (5, true), "it ended");
+        let most = |runs: Vec<ToldRun>| lane(runs, Vec::new()).most(window);
+        let (first, over) = (run(1, 0, ToldEnd::At(time(50))), run(2, 10, ToldEnd::At(time(30))));
+        assert_eq!(most(vec![first.clone(), over]), 2);
+        assert_eq!(most(vec![first, run(2, 50, ToldEnd::At(time(60)))]), 1, "one after the other");
+    }
+
+    #[test]
+    fn what_follows_in_one_cell_is_not_there_at_once() {
+        let after = |begin| vec![run(1, 0, ToldEnd::At(time(5))), run(2, begin, ToldEnd::At(time(9)))];
+        assert_eq!(drawn(&lane(after(5), Vec::new())), "1.........");
+        assert_eq!(drawn(&lane(after(4), Vec::new())), "2.........");
+        assert_eq!(drawn(&lane(vec![run(3, 60, ToldEnd::At(time(65)))], vec![3])), "......1...");
+    }
+
+    #[test]
+    fn a_row_begins_with_its_log_and_knows_its_edges() {
+        let line = |minute: u64, event: &str| Event {
+            token: Some(7),
+            ..Event::new(event, time(minute).rfc3339(), "sync")
+        };
+        let events = [line(30, "acquired"), line(40, "released")];
+        let pause = (time(95), time(120));
+        let told = Lane::of("sync".to_owned(), LaneKind::Lock, &events, Vec::new(), vec![pause]);
+        assert_eq!(drawn(&told), "   1.....=");
+        let window = |from, to| Window { from: time(from), to: time(to) };
+        let count = |from, to| told.within(window(from, to)).count();
+        assert_eq!((count(0, 30), count(0, 31), count(40, 50), count(41, 50)), (0, 1, 1, 0));
+        assert!(told.is_drawn(window(100, 110)) && !told.is_drawn(window(50, 95)));
+        assert!(!told.is_drawn(window(120, 130)) && told.is_drawn(window(35, 36)));
+        assert_eq!(drawn(&told.also_paused(&[(time(0), time(10)), (time(50), time(60))])), "=  1.=...=");
+    }
+
     #[test]
     fn what_lies_outside_is_not_drawn() {
         let lane = Lane { runs: vec![run(1, 200, ToldEnd::At(time(300)))], ..Lane::default() };
