@@ -26,9 +26,9 @@ function __orion_claim_at
             continue
         end
         switch "$sub:$word"
-            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:log none:where none:status none:pause none:resume none:reconcile none:watch none:free
+            case none:init none:next none:acquire none:run none:tick none:stage none:verify none:release none:list none:log none:timeline none:metrics none:where none:status none:pause none:resume none:reconcile none:watch none:free
                 set sub $word
-            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--keep-output' 'run:--kill-after' 'run:--every' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'where:--pulse' 'pause:--for' 'pause:--note' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--keep-output' 'watch:--kill-after' 'watch:--quick' 'watch:--trip' 'watch:--retry-after' 'free:--host'
+            case '*:--tracker' '*:--arbiter' '*:--config' '*:--dir' 'acquire:--owner' 'acquire:--for' 'acquire:--branch' 'acquire:--worktree' 'run:--stage' 'run:--on-success' 'run:--max-run' 'run:--keep-output' 'run:--kill-after' 'run:--every' 'run:--branch' 'run:--worktree' 'tick:--token' 'tick:--owner' 'tick:--every' 'stage:--token' 'stage:--owner' 'stage:--branch' 'stage:--worktree' 'verify:--token' 'verify:--owner' 'release:--to' 'release:--token' 'release:--owner' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'where:--pulse' 'pause:--for' 'pause:--note' 'watch:--every' 'watch:--max' 'watch:--stage' 'watch:--on-success' 'watch:--max-run' 'watch:--keep-output' 'watch:--kill-after' 'watch:--quick' 'watch:--trip' 'watch:--retry-after' 'free:--host'
                 set skip 1
             case '*:-*'
             case '*'
@@ -65,6 +65,8 @@ complete -c orion-claim -n '__orion_claim_at none 0' -a verify -d 'Check that it
 complete -c orion-claim -n '__orion_claim_at none 0' -a release -d 'Hand a ticket over'
 complete -c orion-claim -n '__orion_claim_at none 0' -a list -d 'Tickets in the queue and in flight'
 complete -c orion-claim -n '__orion_claim_at none 0' -a log -d 'What happened to the claims of this machine, or to one tickets'
+complete -c orion-claim -n '__orion_claim_at none 0' -a timeline -d 'A picture of who had which ticket when'
+complete -c orion-claim -n '__orion_claim_at none 0' -a metrics -d 'Numbers for monitoring (OpenMetrics)'
 complete -c orion-claim -n '__orion_claim_at none 0' -a where -d 'The directory of this machines claims'
 complete -c orion-claim -n '__orion_claim_at none 0' -a status -d 'Who holds a ticket (0 free, 75 held, 76 stuck, 69 cannot tell)'
 complete -c orion-claim -n '__orion_claim_at none 0' -a pause -d 'Let no ticket be taken until resume, or for a time'
@@ -122,6 +124,9 @@ complete -c orion-claim -n '__orion_claim_at log' -l at -x -d 'The story around 
 complete -c orion-claim -n '__orion_claim_at log' -l since -x -d 'Only from then on (90m, 09:45, 2026-11-29, RFC 3339)'
 complete -c orion-claim -n '__orion_claim_at log' -l until -x -d 'Only until then'
 complete -c orion-claim -n '__orion_claim_at log' -l event -x -d 'Only this kind of event: acquired, released, refused, … (repeat it)'
+complete -c orion-claim -n '__orion_claim_at timeline' -l since -x -d 'Where it begins (90m, 09:45, RFC 3339)'
+complete -c orion-claim -n '__orion_claim_at timeline' -l until -x -d 'Where it ends; now, if not given'
+complete -c orion-claim -n '__orion_claim_at timeline' -l html -r -F -d 'Write it to FILE as a page that needs nothing else'
 complete -c orion-claim -n '__orion_claim_at where' -l pulse -x -d 'Make KEYs pulse file and print its path, for --pulse-stdin'
 complete -c orion-claim -n '__orion_claim_at pause' -l for -x -d 'End the pause by itself after that time'
 complete -c orion-claim -n '__orion_claim_at pause' -l note -x -d 'A word about why, shown to everybody who is refused'

@@ -30,7 +30,7 @@ _orion_lock() {
         fi
         case $at:$word in
             :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :pause | :resume | :stop | :break | :log | :timeline | :check | :metrics | :where | :doctor | :init) at=$word ;;
-            *:--dir | *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:--once | run:--once-ok | run:--cooldown | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | run:--grace | run:--fence | run:--frozen | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:--once | acquire:--cooldown | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | wait:--slots | list:--user | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | pause:--for | pause:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | check:--held-longer | check:--skips | check:--last-run-within | check:--waiting-longer | metrics:--most | where:--pulse | init:--grant | init:--max-grace)
+            *:--dir | *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:--once | run:--once-ok | run:--cooldown | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | run:--grace | run:--fence | run:--frozen | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:--once | acquire:--cooldown | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | wait:--slots | list:--user | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | pause:--for | pause:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | timeline:--lease | check:--held-longer | check:--skips | check:--last-run-within | check:--waiting-longer | metrics:--most | where:--pulse | init:--grant | init:--max-grace)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -53,7 +53,7 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
                 ;;
-            run:--status-file | timeline:--html)
+            run:--status-file | timeline:--html | timeline:--lease)
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 return
                 ;;
@@ -83,7 +83,7 @@ _orion_lock() {
         stop:*) options='--dir --via --json --utc -q --quiet -v --verbose --token -w --wait --kill-after -h --help' ;;
         break:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner-is-alive --yes -h --help' ;;
         log:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -n --lines --at --since --until --event -h --help' ;;
-        timeline:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users --since --until --html -h --help' ;;
+        timeline:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users --since --until --html --claims --lease -h --help' ;;
         check:*) options='--dir --via --json --utc -q --quiet -v --verbose --held-longer --skips --last-run-within --waiting-longer -h --help' ;;
         metrics:*) options='--dir --via --json --utc -q --quiet -v --verbose --most -h --help' ;;
         where:*) options='--dir --via --json --utc -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;

@@ -210,10 +210,10 @@ mod tests {
             Event { status: Some(0), ..line("09:55", "ended", 5) },
             line("10:30", "ended", 6),
         ]);
-        assert_eq!(told.iter().map(|run| (run.token, run.begun)).collect::<Vec<_>>(), [
-            (5, time("09:00")),
-            (6, time("10:00"))
-        ]);
+        assert_eq!(
+            told.iter().map(|run| (run.token, run.begun)).collect::<Vec<_>>(),
+            [(5, time("09:00")), (6, time("10:00"))]
+        );
         assert_eq!((told[0].first_away, told[0].last_away), (Some(time("09:40")), Some(time("09:50"))));
         assert!(!told[0].failed(), "0 is no failure");
         let at = |text: &str, live: &[u64]| then(&told, (time(text), time(text)), live);
