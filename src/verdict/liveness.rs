@@ -355,5 +355,8 @@ mod owner_tests;
 #[path = "liveness_tests.rs"]
 mod tests;
 #[cfg(test)]
+#[path = "liveness_told_tests.rs"]
+mod told_tests;
+#[cfg(test)]
 #[path = "liveness_world.rs"]
 mod world;

@@ -223,10 +223,8 @@ impl World {
                 host.runs = host.runs.saturating_sub(1);
             }
             (Ask::Beat, Answer::Adrift) => self.give_up(at),
-            (Ask::Release, Answer::Done) => {
-                if host.releasing.take().is_some() {
-                    host.runs = host.runs.saturating_sub(1);
-                }
+            (Ask::Release, Answer::Done) if host.releasing.take().is_some() => {
+                host.runs = host.runs.saturating_sub(1);
             }
             _ => {}
         }
