@@ -296,7 +296,7 @@ fn wrong_spellings_are_answered_with_what_to_type() {
         tool.lock(&[command]).expect(64);
         tool.lock(&[command, "--all", "x"]).expect(64);
         tool.lock(&[command, "2h"]).expect(64).says("reads as a duration");
-        tool.lock(&[command, "a b"]).expect(64);
+        tool.lock(&[command, "a\nb"]).expect(64);
     }
     tool.lock(&["pause", "--for", "0", "x"]).expect(64);
     tool.lock(&["pause", "--note", &"n".repeat(5000), "x"]).expect(64);

@@ -112,7 +112,7 @@ impl<'a> HolderWatch<'a> {
             inotify: None,
             inotify_tried: false,
             members_watched: false,
-            pause: pause_file::file_name(name.as_str()),
+            pause: pause_file::file_name(name.file()),
             all_watched: false,
             pulses: Vec::new(),
             client,
