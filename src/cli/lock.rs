@@ -1,7 +1,7 @@
 //! What can be typed to `orion-lock`.
 
 use super::lock_control::{LockBreak, LockHold, LockPause, LockResume, LockStop, LockTick, TreeLimits};
-use super::lock_seeing::{LockCheck, LockMetrics, LockTimeline};
+use super::lock_seeing::{LockCheck, LockList, LockMetrics, LockPrune, LockTimeline};
 use super::shared::{
     Busy, BusyNotZero, Entry, FlockWords, InLine, NotAgain, NotAgainHeld, Patience, ShimArgs, Wait, Whose,
     patience,
@@ -112,6 +112,8 @@ pub(crate) enum LockCommand {
     Check(Lazy<LockCheck>),
     /// Print the state of all locks for a monitoring system (OpenMetrics)
     Metrics(Lazy<LockMetrics>),
+    /// Remove the files of names that nobody has and nobody used for long
+    Prune(Lazy<LockPrune>),
     /// Which directory, and why that one
     Where(Lazy<LockWhere>),
     /// Self-test on this host as this user (run it from cron once, too)
@@ -270,16 +272,6 @@ pub(crate) struct LockWait {
     /// Name of the lock
     #[arg(value_name = "NAME")]
     pub(crate) name: OsString,
-}
-
-/// `list`
-#[derive(Args, Debug)]
-pub(crate) struct LockList {
-    #[command(flatten)]
-    pub(crate) whose: Whose,
-    /// Only the names, as typed, one a line; for completions
-    #[arg(long, hide = true, conflicts_with = "all_users")]
-    pub(crate) names: bool,
 }
 
 /// `log`

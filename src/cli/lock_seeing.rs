@@ -55,3 +55,36 @@ pub(crate) struct LockMetrics {
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
 }
+
+/// `list`
+#[derive(Args, Debug)]
+pub(crate) struct LockList {
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    /// Also free ones, where a terminal has no room for all
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Only the names, as typed, one a line; for completions
+    #[arg(long, hide = true, conflicts_with = "all_users")]
+    pub(crate) names: bool,
+    /// Names of locks; without one, every lock
+    #[arg(value_name = "NAME")]
+    pub(crate) wanted: Vec<OsString>,
+}
+
+/// `prune`
+#[derive(Args, Debug)]
+pub(crate) struct LockPrune {
+    /// Only names that nobody used for so long
+    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "30d")]
+    pub(crate) older: Duration,
+    /// Only say what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Remove their logs too
+    #[arg(long)]
+    pub(crate) logs: bool,
+    /// Names of locks; without one, all of them
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<OsString>,
+}

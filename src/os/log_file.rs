@@ -62,6 +62,14 @@ pub(crate) fn add_turned_away(dir: &Dir, name: &str, event: &Event) -> io::Resul
     Ok(turned)
 }
 
+/// Removes the log of a name with its old files; missing ones are fine.
+///
+/// # Errors
+/// EACCES and the like.
+pub(crate) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
+    ["", ".1", ".2"].iter().try_for_each(|suffix| dir.unlink(&format!("{}{suffix}", file_name(name))))
+}
+
 /// Every event of a name, oldest first, the two old files included.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ pub(crate) mod high_fd;
 pub(crate) mod host;
 pub(crate) mod inotify;
 pub(crate) mod lineage;
+pub(crate) mod lock_files;
 pub(crate) mod log_file;
 pub(crate) mod mask;
 pub(crate) mod mounts;

@@ -16,6 +16,11 @@ pub(crate) fn file_name(stem: &str) -> String {
     format!("{stem}{SUFFIX}")
 }
 
+/// The name under which it is written, before it is moved to its own.
+pub(crate) fn temp_name(stem: &str) -> String {
+    format!(".{stem}{SUFFIX}-tmp")
+}
+
 /// What stands there. When people were told last is the time of the last change of the file's content, which
 /// [`told_now`] sets.
 pub(crate) fn read(dir: &Dir, stem: &str) -> PauseFound {
@@ -45,7 +50,7 @@ pub(crate) fn read(dir: &Dir, stem: &str) -> PauseFound {
 /// # Errors
 /// ENOSPC, EROFS, EACCES and the like; what stood there before still does.
 pub(crate) fn write(dir: &Dir, stem: &str, bytes: &[u8]) -> io::Result<()> {
-    let (name, temp) = (file_name(stem), format!(".{stem}{SUFFIX}-tmp"));
+    let (name, temp) = (file_name(stem), temp_name(stem));
     let made = match dir.create(&temp) {
         // Left by a kill.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -41,7 +41,16 @@ impl ControllingTerminal {
 
 /// Columns of the terminal that stdout is; `None` where it is none.
 pub(crate) fn width() -> Option<usize> {
+    size().map(|(columns, _)| columns).filter(|columns| *columns > 0)
+}
+
+/// Its rows; `None` as in [`width`].
+pub(crate) fn height() -> Option<usize> {
+    size().map(|(_, rows)| rows).filter(|rows| *rows > 0)
+}
+
+fn size() -> Option<(usize, usize)> {
     let stdout = io::stdout();
     let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal())?;
-    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+    Some((usize::from(size.ws_col), usize::from(size.ws_row)))
 }

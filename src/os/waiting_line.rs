@@ -134,6 +134,17 @@ pub(crate) fn who(dir: &Dir, name: &str) -> io::Result<LockHolders> {
     fdinfo::holders(&file, |lock| lock.kind == "OFDLCK" && lock.write && lock.end == Some(lock.start))
 }
 
+/// Does anybody stand in line, also one who only watches? What cannot be seen counts as somebody.
+pub(crate) fn is_used(dir: &Dir, name: &str) -> bool {
+    match dir.open_file(&queue_name(name), OFlags::RDONLY) {
+        Ok(Opened::Missing) => false,
+        Ok(Opened::File(file)) => {
+            !flock::try_lock(&file, Mode::Shared).unwrap_or(false) || count(dir, name) > 0
+        }
+        Ok(Opened::NotAFile(_)) | Err(_) => true,
+    }
+}
+
 /// Does anybody wait who wants the name alone?
 pub(crate) fn exclusive_waits(dir: &Dir, name: &str) -> bool {
     bytes_locked(dir, name, ALONE, BESIDE, 1) > 0

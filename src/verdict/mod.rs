@@ -20,6 +20,7 @@ pub(crate) mod run_end;
 pub(crate) mod same_tick;
 pub(crate) mod silence;
 pub(crate) mod story;
+pub(crate) mod sweep;
 pub(crate) mod timeline;
 #[cfg(feature = "postgres")]
 pub(crate) mod via;

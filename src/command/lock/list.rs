@@ -2,24 +2,28 @@
 
 use super::LockCall;
 use super::whose::places;
+use crate::cli::lock_seeing::LockList;
 use crate::cli::shared::Whose;
 use crate::command::records::{NameState, PauseScope, Records, Where};
 use crate::command::{tell, tell_pause, tell_state};
+use crate::command::typed::name as typed_name;
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
 use crate::model::name::LockName;
-use crate::os::clock;
+use crate::os::{clock, terminal};
 use crate::report::escape;
 use crate::verdict::liveness::{State, Through};
 use crate::verdict::pause::PauseState;
 use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt;
 
-pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
+pub(super) fn list(call: &LockCall, args: &LockList) -> Result<Status, Error> {
+    let whose = &args.whose;
+    let wanted = args.wanted.iter().map(|typed| typed_name(typed)).collect::<Result<Vec<LockName>, Error>>()?;
     let places = places(call, whose)?;
     let several = places.len() > 1 || whose.all_users;
-    let mut rows: Vec<[String; 6]> = Vec::new();
+    let mut rows: Vec<(bool, [String; 6])> = Vec::new();
     let mut objects: Vec<Value> = Vec::new();
     let mut looked_in: Vec<String> = Vec::new();
     let (mut pauses, mut of_all): (Vec<String>, Vec<Value>) = (Vec::new(), Vec::new());
@@ -45,6 +49,9 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
         names.extend(store.names_of_removed()?);
         names.sort();
         names.dedup();
+        if !wanted.is_empty() {
+            names.clone_from(&wanted);
+        }
         for name in names {
             let state = store.state_of(&name);
             let in_a_row = skips(&store, &name, &state);
@@ -59,7 +66,8 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
                 {
                     pauses.push(tell_pause::line(&name, current));
                 }
-                rows.push(row(&name, &state, in_a_row, several.then(|| owner_of(place))));
+                let row = row(&name, &state, in_a_row, several.then(|| owner_of(place)));
+                rows.push((is_worth_a_row(&state), row));
             }
         }
     }
@@ -71,7 +79,7 @@ pub(super) fn list(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
                 if looked_in.is_empty() { "any user's directory".into() } else { looked_in.join(", ") };
             format!("no locks in {looked_in}")
         } else {
-            tell::table(["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"], rows)
+            table(rows, args.all || !wanted.is_empty())
         });
         call.report.data(&pauses.join("\n"))
     };
@@ -91,6 +99,29 @@ pub(super) fn names(call: &LockCall, whose: &Whose) -> Result<Status, Error> {
         call.report.or_broken_pipe(call.report.data(&names.join("\n")))?;
     }
     Ok(Exit::Ok.into())
+}
+
+/// Is it anything but free? Skips are counted only for who holds it.
+fn is_worth_a_row(state: &NameState) -> bool {
+    state.pause != PauseState::NotPaused
+        || state.members.iter().any(|it| !matches!(it.judged.state(), State::Free | State::Dead))
+}
+
+/// All rows; on a terminal without room for them only those that say something, and how many more there are.
+fn table(rows: Vec<(bool, [String; 6])>, all: bool) -> String {
+    // The heading, the last line and the prompt.
+    let too_many = terminal::height().is_some_and(|height| rows.len() + 3 > height);
+    let count = rows.len();
+    let shown: Vec<[String; 6]> =
+        rows.into_iter().filter(|(worth, _)| all || !too_many || *worth).map(|(_, row)| row).collect();
+    let free = count - shown.len();
+    let heads = ["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"];
+    let left_out = format!("{free} more are free; to see them: orion-lock list --all");
+    match (shown.is_empty(), free) {
+        (_, 0) => tell::table(heads, shown),
+        (true, _) => left_out.replace("more are", "locks are"),
+        (false, _) => format!("{}\n{left_out}", tell::table(heads, shown)),
+    }
 }
 
 fn owner_of(place: &Where) -> String {

@@ -12,6 +12,7 @@ mod list;
 mod log;
 mod metrics;
 mod pause;
+mod prune;
 pub(super) mod refuse;
 mod release;
 mod replace;
@@ -74,7 +75,8 @@ pub fn main() -> ExitCode {
             ),
             LockCommand::Status(Lazy(status)) => status::status(&call, status),
             LockCommand::List(Lazy(list)) if list.names => list::names(&call, &list.whose),
-            LockCommand::List(Lazy(list)) => list::list(&call, &list.whose),
+            LockCommand::List(Lazy(list)) => list::list(&call, &list),
+            LockCommand::Prune(Lazy(args)) => prune::prune(&call, &args),
             LockCommand::Log(Lazy(log)) => log::log(&call, log),
             LockCommand::Check(Lazy(check)) => check::check(&call, &check),
             LockCommand::Metrics(Lazy(metrics)) => metrics::metrics(&call, &metrics),

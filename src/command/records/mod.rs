@@ -12,6 +12,7 @@ mod members;
 mod pausing;
 mod request;
 mod set_aside;
+mod sweeping;
 mod watch;
 
 pub(crate) use again::RefusedAgain;

@@ -121,6 +121,9 @@ fn lock(arguments: Lock, report: &mut Report, tracker: Option<String>) -> Result
     match arguments.command {
         LockCommand::Run(Lazy(args)) => run::run(&call, args, file_size),
         LockCommand::Status(Lazy(args)) => look::status(&call, args),
+        LockCommand::List(Lazy(args)) if !args.wanted.is_empty() => {
+            Err(not_across("list NAME").hint("orion-lock --via WHERE status NAME"))
+        }
         LockCommand::List(Lazy(args)) => look::list(&call, &args.whose),
         LockCommand::Wait(Lazy(args)) => look::wait(&call, &args),
         LockCommand::Log(Lazy(args)) => log::log(&call, args),
@@ -134,6 +137,7 @@ fn lock(arguments: Lock, report: &mut Report, tracker: Option<String>) -> Result
         LockCommand::Check(_) => Err(not_across("check").hint("orion-lock --via WHERE status NAME")),
         LockCommand::Metrics(_) => Err(not_across("metrics").hint("orion-lock --via WHERE --json list")),
         LockCommand::Timeline(_) => Err(not_across("timeline").hint("orion-lock --via WHERE log NAME")),
+        LockCommand::Prune(_) => Err(not_across("prune").hint("rows of old locks are small; without --via it is for this machine")),
         LockCommand::Pause(_) | LockCommand::Resume(_) => Err(not_across("a pause").hint(
             "to keep it by hand: orion-lock --via WHERE hold NAME; without --via and ORION_VIA a pause is for this machine",
         )),
