@@ -29,8 +29,8 @@ _orion_lock() {
             continue
         fi
         case $at:$word in
-            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :pause | :resume | :stop | :break | :log | :timeline | :check | :metrics | :where | :doctor | :init) at=$word ;;
-            *:--dir | *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:--once | run:--once-ok | run:--cooldown | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | run:--grace | run:--fence | run:--frozen | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:--once | acquire:--cooldown | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | wait:--slots | list:--user | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | pause:--for | pause:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | timeline:--lease | check:--held-longer | check:--skips | check:--last-run-within | check:--waiting-longer | metrics:--most | where:--pulse | init:--grant | init:--max-grace)
+            :run | :acquire | :release | :verify | :tick | :status | :wait | :list | :hold | :pause | :resume | :stop | :break | :log | :timeline | :check | :metrics | :prune | :where | :doctor | :init) at=$word ;;
+            *:--dir | *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:--once | run:--once-ok | run:--cooldown | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--status-file | run:--note | run:--grace | run:--fence | run:--frozen | acquire:--owner | acquire:--for | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:--once | acquire:--cooldown | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | release:--owner | verify:--token | verify:--owner | tick:--token | tick:--owner | tick:--every | status:--user | wait:-w | wait:--wait | wait:--slots | list:--user | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | pause:--for | pause:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:--user | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--user | timeline:--since | timeline:--until | timeline:--html | timeline:--lease | check:--held-longer | check:--skips | check:--last-run-within | check:--waiting-longer | metrics:--most | prune:--older | where:--pulse | init:--grant | init:--max-grace)
                 i=$((i + 1))
                 [[ ${COMP_WORDS[i]} != = ]] || i=$((i + 1))
                 [[ $word != --dir ]] || dir=${COMP_WORDS[i]-}
@@ -61,7 +61,7 @@ _orion_lock() {
                 mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$EUID" -o pid= 2>/dev/null)" -- "$cur")
                 return
                 ;;
-            *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:--once | run:--once-ok | run:--cooldown | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | run:--grace | run:--fence | run:--frozen | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:--once | acquire:--cooldown | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | wait:--slots | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | pause:--for | pause:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until | check:--held-longer | check:--skips | check:--last-run-within | check:--waiting-longer | metrics:--most | init:--grant | init:--max-grace)
+            *:--via | run:-w | run:--wait | run:--max-waiting | run:--slots | run:--once | run:--once-ok | run:--cooldown | run:-E | run:--busy-code | run:--max-run | run:--kill-after | run:--note | run:--grace | run:--fence | run:--frozen | acquire:-w | acquire:--wait | acquire:--max-waiting | acquire:--slots | acquire:--once | acquire:--cooldown | acquire:-E | acquire:--busy-code | acquire:--note | release:--token | verify:--token | tick:--token | tick:--every | wait:-w | wait:--wait | wait:--slots | hold:-w | hold:--wait | hold:--max-waiting | hold:-E | hold:--busy-code | hold:--note | pause:--for | pause:--note | stop:--token | stop:-w | stop:--wait | stop:--kill-after | break:--token | log:-n | log:--lines | log:--at | log:--since | log:--until | log:--event | timeline:--since | timeline:--until | check:--held-longer | check:--skips | check:--last-run-within | check:--waiting-longer | metrics:--most | prune:--older | init:--grant | init:--max-grace)
                 :
                 return
                 ;;
@@ -76,7 +76,7 @@ _orion_lock() {
         tick:*) options='--dir --via --json --utc -q --quiet -v --verbose --token --owner --every -h --help' ;;
         status:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
         wait:*) options='--dir --via --json --utc -q --quiet -v --verbose -w --wait --slots -s --shared -h --help' ;;
-        list:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users -h --help' ;;
+        list:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users --all -h --help' ;;
         hold:*) options='--dir --via --json --utc -q --quiet -v --verbose -n --nonblock -w --wait --max-waiting -E --busy-code --note -h --help' ;;
         pause:*) options='--dir --via --json --utc -q --quiet -v --verbose --for --note --all -h --help' ;;
         resume:*) options='--dir --via --json --utc -q --quiet -v --verbose --all -h --help' ;;
@@ -86,6 +86,7 @@ _orion_lock() {
         timeline:*) options='--dir --via --json --utc -q --quiet -v --verbose --user --all-users --since --until --html --claims --lease -h --help' ;;
         check:*) options='--dir --via --json --utc -q --quiet -v --verbose --held-longer --skips --last-run-within --waiting-longer -h --help' ;;
         metrics:*) options='--dir --via --json --utc -q --quiet -v --verbose --most -h --help' ;;
+        prune:*) options='--dir --via --json --utc -q --quiet -v --verbose --older --dry-run --logs -h --help' ;;
         where:*) options='--dir --via --json --utc -q --quiet -v --verbose --mark-private --mark-network --pulse -h --help' ;;
         doctor:*) options='--dir --via --json --utc -q --quiet -v --verbose -h --help' ;;
         init:*) options='--dir --via --json --utc -q --quiet -v --verbose --print --grant --max-grace -h --help' ;;
@@ -95,8 +96,8 @@ _orion_lock() {
         return
     fi
     case $at:$place in
-        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold pause resume stop break log timeline check metrics where doctor init' -- "$cur") ;;
-        run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | pause:0 | resume:0 | stop:0 | break:0 | log:0 | timeline:* | check:* | metrics:*) _orion_lock_names ;;
+        :0) mapfile -t COMPREPLY < <(compgen -W 'run acquire release verify tick status wait list hold pause resume stop break log timeline check metrics prune where doctor init' -- "$cur") ;;
+        run:0 | acquire:0 | release:0 | verify:0 | tick:0 | status:0 | wait:0 | hold:0 | pause:0 | resume:0 | stop:0 | break:0 | log:0 | timeline:* | check:* | metrics:* | prune:*) _orion_lock_names ;;
         run:1) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         run:*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
     esac

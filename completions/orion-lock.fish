@@ -23,9 +23,9 @@ function __orion_lock_at
             continue
         end
         switch "$sub:$word"
-            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:pause none:resume none:stop none:break none:log none:timeline none:check none:metrics none:where none:doctor none:init
+            case none:run none:acquire none:release none:verify none:tick none:status none:wait none:list none:hold none:pause none:resume none:stop none:break none:log none:timeline none:check none:metrics none:prune none:where none:doctor none:init
                 set sub $word
-            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:--once' 'acquire:--cooldown' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'pause:--for' 'pause:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'timeline:--lease' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'check:--waiting-longer' 'metrics:--most' 'where:--pulse' 'init:--grant' 'init:--max-grace'
+            case '*:--dir' '*:--via' 'run:-w' 'run:--wait' 'run:--max-waiting' 'run:--slots' 'run:--once' 'run:--once-ok' 'run:--cooldown' 'run:-E' 'run:--busy-code' 'run:--max-run' 'run:--kill-after' 'run:--status-file' 'run:--note' 'run:--grace' 'run:--fence' 'run:--frozen' 'acquire:--owner' 'acquire:--for' 'acquire:-w' 'acquire:--wait' 'acquire:--max-waiting' 'acquire:--slots' 'acquire:--once' 'acquire:--cooldown' 'acquire:-E' 'acquire:--busy-code' 'acquire:--note' 'release:--token' 'release:--owner' 'verify:--token' 'verify:--owner' 'tick:--token' 'tick:--owner' 'tick:--every' 'status:--user' 'wait:-w' 'wait:--wait' 'wait:--slots' 'list:--user' 'hold:-w' 'hold:--wait' 'hold:--max-waiting' 'hold:-E' 'hold:--busy-code' 'hold:--note' 'pause:--for' 'pause:--note' 'stop:--token' 'stop:-w' 'stop:--wait' 'stop:--kill-after' 'break:--token' 'log:--user' 'log:-n' 'log:--lines' 'log:--at' 'log:--since' 'log:--until' 'log:--event' 'timeline:--user' 'timeline:--since' 'timeline:--until' 'timeline:--html' 'timeline:--lease' 'check:--held-longer' 'check:--skips' 'check:--last-run-within' 'check:--waiting-longer' 'metrics:--most' 'prune:--older' 'where:--pulse' 'init:--grant' 'init:--max-grace'
                 set skip 1
             case '*:-*'
             case '*'
@@ -76,6 +76,7 @@ complete -c orion-lock -n '__orion_lock_at none 0' -a log -d 'What happened, and
 complete -c orion-lock -n '__orion_lock_at none 0' -a timeline -d 'A picture of what was held when, one row a lock'
 complete -c orion-lock -n '__orion_lock_at none 0' -a check -d 'Say what needs a person (76), or nothing (0): for crons mail'
 complete -c orion-lock -n '__orion_lock_at none 0' -a metrics -d 'Print the state of all locks for a monitoring system (OpenMetrics)'
+complete -c orion-lock -n '__orion_lock_at none 0' -a prune -d 'Remove the files of names that nobody has and nobody used for long'
 complete -c orion-lock -n '__orion_lock_at none 0' -a where -d 'Which directory, and why that one'
 complete -c orion-lock -n '__orion_lock_at none 0' -a doctor -d 'Self-test on this host as this user (run it from cron once, too)'
 complete -c orion-lock -n '__orion_lock_at none 0' -a init -d 'With --via: set up the database, once'
@@ -149,6 +150,7 @@ complete -c orion-lock -n '__orion_lock_at wait' -s s -l shared -d 'Share it wit
 complete -c orion-lock -n '__orion_lock_at wait 0' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at list' -l user -x -a '(__fish_complete_users)' -d 'Another users locks'
 complete -c orion-lock -n '__orion_lock_at list' -l all-users -d 'Every users locks'
+complete -c orion-lock -n '__orion_lock_at list' -l all -d 'Also free ones, where a terminal has no room for all'
 complete -c orion-lock -n '__orion_lock_at hold' -s n -l nonblock -d 'Do not wait (the default; accepted for flock lines)'
 complete -c orion-lock -n '__orion_lock_at hold' -s w -l wait -x -d 'Wait that long for it: 90s, 10m, 0, or forever'
 complete -c orion-lock -n '__orion_lock_at hold' -l max-waiting -x -d 'With -w: exit at once if N wait for it already'
@@ -192,6 +194,10 @@ complete -c orion-lock -n '__orion_lock_at check' -l waiting-longer -x -d 'Troub
 complete -c orion-lock -n '__orion_lock_at check 0-' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at metrics' -l most -x -d 'At most N names; the number left out is a metric'
 complete -c orion-lock -n '__orion_lock_at metrics 0-' -a '(__orion_lock_names)'
+complete -c orion-lock -n '__orion_lock_at prune' -l older -x -d 'Only names that nobody used for so long'
+complete -c orion-lock -n '__orion_lock_at prune' -l dry-run -d 'Only say what would be removed'
+complete -c orion-lock -n '__orion_lock_at prune' -l logs -d 'Remove their logs too'
+complete -c orion-lock -n '__orion_lock_at prune 0-' -a '(__orion_lock_names)'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-private -d 'Mark the directory as used by one container at a time'
 complete -c orion-lock -n '__orion_lock_at where' -l mark-network -d 'Mark the directory as shared between machines'
 complete -c orion-lock -n '__orion_lock_at where' -l pulse -x -a '(__orion_lock_names)' -d 'Make NAMEs pulse file and print its path, for --pulse-stdin'

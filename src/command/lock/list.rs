@@ -5,8 +5,8 @@ use super::whose::places;
 use crate::cli::lock_seeing::LockList;
 use crate::cli::shared::Whose;
 use crate::command::records::{NameState, PauseScope, Records, Where};
-use crate::command::{tell, tell_pause, tell_state};
 use crate::command::typed::name as typed_name;
+use crate::command::{tell, tell_pause, tell_state};
 use crate::error::Error;
 use crate::exit::{Exit, Status};
 use crate::model::duration;
@@ -20,7 +20,8 @@ use std::os::unix::ffi::OsStrExt;
 
 pub(super) fn list(call: &LockCall, args: &LockList) -> Result<Status, Error> {
     let whose = &args.whose;
-    let wanted = args.wanted.iter().map(|typed| typed_name(typed)).collect::<Result<Vec<LockName>, Error>>()?;
+    let wanted =
+        args.wanted.iter().map(|typed| typed_name(typed)).collect::<Result<Vec<LockName>, Error>>()?;
     let places = places(call, whose)?;
     let several = places.len() > 1 || whose.all_users;
     let mut rows: Vec<(bool, [String; 6])> = Vec::new();

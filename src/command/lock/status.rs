@@ -2,8 +2,8 @@
 
 use super::{LockCall, list, whose};
 use crate::cli::lock::LockStatus as Args;
-use crate::command::local_time;
 use crate::cli::lock_seeing::LockList;
+use crate::command::local_time;
 use crate::command::records::{Judged, LockMember, NameState, Records, Where};
 use crate::command::typed::name;
 use crate::command::{tell, tell_pause, tell_state};
@@ -20,7 +20,10 @@ use serde_json::{Value, json};
 
 pub(super) fn status(call: &LockCall, args: Args) -> Result<Status, Error> {
     let Some(text) = &args.name else {
-        return list::list(call, &LockList { whose: args.whose, all: false, names: false, wanted: Vec::new() });
+        return list::list(
+            call,
+            &LockList { whose: args.whose, all: false, names: false, wanted: Vec::new() },
+        );
     };
     let name = name(text)?;
     let mut places = whose::places(call, &args.whose)?;

@@ -11,7 +11,7 @@ use crate::model::record::Record;
 use crate::model::time::WallTime;
 use crate::os::guard::Guard;
 use crate::os::pulse::PulseAnswer;
-use crate::os::{clock, log_file, lock_files, pulse, record_file, waiting_line};
+use crate::os::{clock, lock_files, log_file, pulse, record_file, waiting_line};
 use crate::verdict::liveness::State;
 use crate::verdict::pause::{PauseState, paused};
 use crate::verdict::sweep::{Sweep, SweepFacts, sweep};
@@ -52,8 +52,7 @@ impl Records {
         if logs {
             stems.extend(self.logged_names());
         }
-        let mut names: Vec<LockName> =
-            stems.iter().filter_map(|stem| self.log_owner(stem)).collect();
+        let mut names: Vec<LockName> = stems.iter().filter_map(|stem| self.log_owner(stem)).collect();
         names.sort();
         names.dedup();
         Ok(names)
@@ -84,8 +83,7 @@ impl Records {
     }
 
     fn sweep_facts(&self, name: &LockName, state: &NameState, logs: bool) -> SweepFacts {
-        let own_pause =
-            paused(&self.read_pause(PauseScope::Lock(name)), &PauseFound::Nothing, clock::wall());
+        let own_pause = paused(&self.read_pause(PauseScope::Lock(name)), &PauseFound::Nothing, clock::wall());
         let mut used: Vec<WallTime> =
             state.members.iter().filter_map(|member| member.judged.record()).flat_map(uses_of).collect();
         // Written with every token; it is all that is left where the record was removed.
@@ -129,7 +127,9 @@ impl Records {
             return Ok(false);
         }
         lock_files::remove(self.folder(), name.file(), &terms.set_aside).map_err(failed)?;
-        if terms.logs && let Some(log) = &self.log {
+        if terms.logs
+            && let Some(log) = &self.log
+        {
             log_file::remove(log, name.file()).map_err(failed)?;
         }
         Ok(true)
