@@ -277,6 +277,41 @@ fn owner_only_ends_the_lock_with_the_agent_and_nothing_else_does() {
 }
 
 #[test]
+fn slots_let_so_many_runs_start_and_each_knows_its_own() {
+    if !needs("tmux") {
+        return;
+    }
+    let server = Server::new();
+    let agent = format!(
+        "echo $ORION_LOCK_SLOT >{0}/part.$$; mv {0}/part.$$ {0}/slot.$ORION_LOCK_SLOT; exec cat",
+        server.tool.path("").display()
+    );
+    let started = |members: &[&str]| {
+        let args = [members, &["--", "sh", "-c", &agent]].concat();
+        // The slot of whoever calls is not the run's.
+        run(fire(&server.tool, &server.socket, &args).env("ORION_LOCK_SLOT", "9"))
+    };
+    for slot in ["1", "2"] {
+        started(&["--slots", "2"]).expect(0).silent();
+        eventually("its slot", || server.tool.path(&format!("slot.{slot}")).exists());
+    }
+    started(&["--slots=2"]).expect(75);
+    started(&["--shared"]).expect(0);
+    started(&[]).expect(75);
+    assert!(!server.tool.path("slot.9").exists());
+    for (wrong, hint) in [
+        (vec!["--slots", "many"], "a number"),
+        (vec!["--slots", "2", "--shared"], "exclude"),
+        (vec!["--shared", "--slots=2"], "exclude"),
+    ] {
+        let refused = started(&wrong).expect(64);
+        assert!(refused.stderr.contains(hint), "{wrong:?}: {}", refused.stderr);
+    }
+    run(&mut server.tool.tool("orion-lock", &["pause", "--all"])).expect(0);
+    started(&["--slots", "9"]).expect(75);
+}
+
+#[test]
 fn r14_what_the_environment_loses_and_what_a_profile_adds() {
     if !needs("tmux") {
         return;
