@@ -38,7 +38,19 @@ fn here_everything_holds_and_nothing_is_left_behind() {
     let names = names(&object);
     let distinct: BTreeSet<&str> = names.iter().copied().collect();
     assert!(distinct.len() == names.len() && names.len() >= 40, "{names:?}");
-    for played in ["overlap", "kill", "orphan", "orphan-ends", "wait", "precheck-skips", "precheck-goes"] {
+    for played in [
+        "overlap",
+        "kill",
+        "orphan",
+        "orphan-ends",
+        "wait",
+        "slots",
+        "slot-freed",
+        "paused",
+        "resumed",
+        "precheck-skips",
+        "precheck-goes",
+    ] {
         assert_eq!(result(&object, played), "ok", "{object}");
     }
     for check in object["checks"].as_array().expect("checks") {

@@ -1,5 +1,5 @@
 //! Played with real processes and this very program, from an empty environment as
-//! under cron: overlap, kills, a job that outlives its wrapper, a waiter, the precheck.
+//! under cron: overlap, kills, a job that outlives its wrapper, a waiter, slots, a pause, the precheck.
 
 use super::Checks;
 use super::around::{PATIENCE, ask, ourselves, sibling};
@@ -32,7 +32,7 @@ pub(super) fn check(checks: &mut Checks, scratch: &Scratch) {
     };
     let stage = PlayStage { program, scratch: scratch.path() };
     // Each part leaves the lock free; one that could not even start says so and ends the rest.
-    for part in [held, killed, orphaned, released, waited] {
+    for part in [held, killed, orphaned, released, waited, slots, paused] {
         if let Err(why) = part(&stage, checks) {
             checks.add("play", Err(fail(&why, BUG)));
             return;
@@ -162,6 +162,42 @@ fn orphaned(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
     drop(wrapper);
     let next = stage.take(&["-w", "10s"])?;
     stage.expect(checks, "orphan-ends", &next, 0, "when the job has ended, a waiter takes it", BUG);
+    Ok(())
+}
+
+/// Two slots: a third run is refused, and the slot of one that was killed is free at once.
+fn slots(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
+    let two = ["--slots", "2"];
+    let mut holders = Vec::new();
+    for _ in 0..2 {
+        let mut holder = stage.start(&two, HOLDER)?;
+        holder.line(PATIENCE)?;
+        holders.push(holder);
+    }
+    let third = stage.take(&two)?;
+    stage.expect(checks, "slots", &third, 75, "two slots are held by two runs, a third is refused", BUG);
+    holders[0].kill()?;
+    let next = stage.lock(&["run", "--slots", "2", NAME, SHELL, "-c", "test \"$ORION_LOCK_SLOT\" = 1"])?;
+    stage.expect(checks, "slot-freed", &next, 0, "after kill -9 of one its slot is taken by the next", BUG);
+    drop(holders);
+    let alone = stage.take(&["-w", "10s"])?;
+    stage.expect(checks, "slots-end", &alone, 0, "when all have ended, a run has the name alone", BUG);
+    Ok(())
+}
+
+/// A pause, and its end.
+fn paused(stage: &PlayStage<'_>, checks: &mut Checks) -> Result<(), String> {
+    let advice = "is the file system full?";
+    let pause = stage.lock(&["pause", "--note", "doctor", NAME])?;
+    if !stage.expect(checks, "pause", &pause, 0, "a lock can be paused", advice) {
+        return Ok(());
+    }
+    let refused = stage.take(&[])?;
+    stage.expect(checks, "paused", &refused, 75, "and no run begins", BUG);
+    let resume = stage.lock(&["resume", NAME])?;
+    stage.expect(checks, "resume", &resume, 0, "until it is resumed", BUG);
+    let next = stage.take(&[])?;
+    stage.expect(checks, "resumed", &next, 0, "then the next run takes it", BUG);
     Ok(())
 }
 
