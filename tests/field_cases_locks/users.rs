@@ -1,6 +1,6 @@
 //! G01: users that no file knows, in the statically linked form that people install.
 
-use crate::support::{Tool, needs, needs_root, run};
+use crate::support::{Done, Tool, bounded, needs, needs_root, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,9 @@ fn static_bin() -> &'static Path {
             .args(["build", "--quiet", "--locked", "--bins", "--target", &host, "--target-dir"])
             .arg(&folder);
         build.env("RUSTFLAGS", "-C target-feature=+crt-static").env("CARGO_PROFILE_DEV_DEBUG", "0");
-        run(build.current_dir(root)).expect(0);
+        // A build takes longer than any command of ours, on a machine with two cores and nothing built yet.
+        let built = bounded::output(build.current_dir(root), Duration::from_secs(900));
+        Done::of(built.status, &built.stdout, &built.stderr).expect(0);
         folder.join(host).join("debug")
     })
 }
