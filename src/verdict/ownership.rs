@@ -130,6 +130,6 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(whose(false), "its record names pid 812 with token 5");
-        assert_eq!(whose(true), "it was released at 2026-11-29T10:00:00Z by another owner (token 5)");
+        assert_eq!(whose(true), "another owner had it last and released it (token 5)");
     }
 }

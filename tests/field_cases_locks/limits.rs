@@ -75,10 +75,10 @@ fn g15_a_full_file_behind_stderr_kills_no_tool() {
     let full = tool.path("full");
     std::fs::write(&full, vec![b'x'; 2048]).expect("write");
     for (line, code) in [
-        ("\"$OP\" 'bad name'", 0),
+        ("\"$OP\" ./x", 0),
         ("\"$OP\" --no-such-option", 0),
-        ("\"$OP\" x 'bad name'", 0),
-        ("\"$OL\" run 'bad name' true", 64),
+        ("\"$OP\" x ./x", 0),
+        ("\"$OL\" run ./x true", 64),
         ("\"$OL\" --no-such-option", 64),
         ("\"$OL\" status --user nobody-of-this-name x", 64),
     ] {
