@@ -2,20 +2,22 @@
 # Sourced by scripts/demo: three slots, one runs and one waits, a pause.
 
 slots_demo() {
-    local number first
+    local number jobs=()
     say "Five fires, three slots: two are turned away. One holder is killed, and its slot is free at once."
     for number in 1 2 3; do
         start "slot-$number" "orion-lock run --slots 3 agents agent --task slot-$number"
-        ((number == 2)) && first=$job
+        jobs+=("$job")
     done
     for number in 4 5; do
         type 75 "orion-lock run --slots 3 agents agent --task slot-$number"
         says "3 of 3 slots are held"
     done
-    end "$first"
+    end "${jobs[1]}"
     type 0 "orion-lock run --slots 3 agents sh -c 'echo slot \$ORION_LOCK_SLOT is mine'"
     says "slot 2 is mine"
     type 75 "orion-lock status agents"
+    end "${jobs[0]}"
+    end "${jobs[2]}"
 
     say "One runs, one waits, the rest skip."
     start report "orion-lock run report agent --task report"

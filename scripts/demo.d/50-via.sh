@@ -43,7 +43,10 @@ via_demo() {
         for host in 1 2 3; do [[ ! -s $place/ticks$host ]] || first=$host; done
     done
     for host in 1 2 3; do
-        ((host == first)) || { wait "${hosts[host]}" && exit 1; unset "working[${hosts[host]}]"; }
+        ((host == first)) || {
+            wait "${hosts[host]}" && exit 1
+            unset "working[${hosts[host]}]"
+        }
     done
     type 75 "orion-lock --dir $place/host4 --via \$VIA run nightly true"
     says "nightly is held by pid"
