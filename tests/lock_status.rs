@@ -90,7 +90,9 @@ fn list_has_one_row_each_and_says_where_it_looked() {
     tool.write_record(".hidden", "{}");
     tool.write_record("not a name", "{}");
     std::fs::write(tool.file("stray"), "").expect("write");
-    let done = tool.lock(&["list"]).expect(0).silent();
+    let done = tool.lock(&["list"]).expect(0);
+    let done =
+        done.says(".hidden.json is the file of no lock").says("not a name.json is the file of no lock");
     let rows: Vec<Vec<&str>> = done.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["NAME", "STATE", "OWNER", "FOR", "TOKEN", "SKIPS"]);
     assert_eq!(rows.len(), 4, "{done:?}");
