@@ -72,7 +72,14 @@ impl Waiter {
         self.child().try_wait().expect("wait").is_some()
     }
 
+    /// Its end, which is waited for with a bound: a fault fails instead of hanging.
+    #[track_caller]
     fn end(&mut self) -> Done {
+        let bound = Instant::now() + Duration::from_secs(60);
+        while !self.ended() {
+            assert!(Instant::now() < bound, "a waiter does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let out = self.0.take().expect("runs").wait_with_output().expect("wait");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Done { code: code(out.status), stdout: text(&out.stdout), stderr: text(&out.stderr) }
