@@ -34,7 +34,7 @@ impl LockName {
         let wrong = |why: &str| Err(format!("not a lock name: {why}"));
         let Some(text) = text.to_str() else { return wrong("it is not UTF-8") };
         if text.starts_with("./") || text.starts_with("../") {
-            return wrong("it reads as a path, and names are no paths (leave the dots out)");
+            return wrong("it reads as a path, and a name is not a path (leave the dots out)");
         }
         if duration::looks_like(text) {
             return Err(format!(
