@@ -19,7 +19,7 @@ use crate::os::{call, clock};
 use crate::report::{Report, error_object};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -56,7 +56,7 @@ pub(super) fn elsewhere(unusable: Option<Error>, judge: Judge) -> ExitCode {
     // The tool and its version.
     arguments.drain(1..3);
     let body = || guarded(arguments, Some(Elsewhere { unusable, judge }));
-    let status = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+    let status = catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         not_guarding(&Report::new(PROGRAM), &bug(payload.as_ref()));
         Exit::Ok.into()
     });

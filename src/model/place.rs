@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// Names of databases for everybody on this machine: root's, `NAME URL` a line.
+pub(crate) const DATABASE_NAMES: &str = "/etc/orion/via";
+
 /// Which rule chose the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {

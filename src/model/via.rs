@@ -14,9 +14,6 @@ pub(crate) const VIA_LOCK: &str = "lock";
 /// Rows of tickets.
 pub(crate) const VIA_CLAIM: &str = "claim";
 
-/// Names of databases for everybody on this machine: root's, `NAME URL` a line.
-pub(crate) const NAMES: &str = "/etc/orion/via";
-
 /// A password. It is never shown, also not by `{:?}`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ViaPassword(pub(crate) String);

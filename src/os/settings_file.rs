@@ -1,6 +1,6 @@
 //! Settings of other programs, written by people: read whole, replaced whole, with their owner and mode.
 
-use crate::model::via::NAMES;
+use crate::model::place::DATABASE_NAMES;
 use crate::os::plain_file;
 use rustix::fs::{Gid, Uid, fchown};
 use std::fs;
@@ -32,7 +32,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<SettingsFile>> {
 
 /// Is there a database of this name for everybody on this machine? Whether it can be used is not asked.
 pub(crate) fn names_database(name: &str) -> bool {
-    let Ok(content) = plain_file::read(Path::new(NAMES), MOST) else { return false };
+    let Ok(content) = plain_file::read(Path::new(DATABASE_NAMES), MOST) else { return false };
     let text = String::from_utf8_lossy(&content.bytes);
     text.lines().any(|line| line.split_whitespace().next() == Some(name) && !name.starts_with('#'))
 }

@@ -1,7 +1,8 @@
 //! Where a database is, and the password for it: WHERE, /etc/orion/via, the service file, the password file.
 
 use crate::error::{Error, reason};
-use crate::model::via::{NAMES, VIA_CLAIM, VIA_LOCK, ViaPassword, ViaTarget};
+use crate::model::place::DATABASE_NAMES;
+use crate::model::via::{VIA_CLAIM, VIA_LOCK, ViaPassword, ViaTarget};
 use rustix::fs::{OFlags, fstat};
 use std::fs::File;
 use std::io::Read;
@@ -114,11 +115,11 @@ fn parsed(url: &str, what: &str) -> Result<ViaTarget, Error> {
 /// A line of `/etc/orion/via`. A name that is missing there is never silently this machine alone.
 fn named(name: &str) -> Result<ViaTarget, Error> {
     let bad = |why: String| {
-        Error::config(format!("{NAMES} {why}"))
+        Error::config(format!("{DATABASE_NAMES} {why}"))
             .hint(format!("as root, a line there: {name} postgres://USER@HOST/DATABASE"))
     };
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(NAMES, flags, rustix::fs::Mode::empty()) {
+    let file = match rustix::fs::open(DATABASE_NAMES, flags, rustix::fs::Mode::empty()) {
         Ok(fd) => File::from(fd),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
             return Err(bad(format!("does not exist, so '{}' is not a database", shown(name))));
@@ -134,7 +135,7 @@ fn named(name: &str) -> Result<ViaTarget, Error> {
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let Some((first, url)) = line.split_once(char::is_whitespace) else { continue };
         if first == name {
-            let target = parsed(url.trim(), &format!("{NAMES}: the URL of {name}"))?;
+            let target = parsed(url.trim(), &format!("{DATABASE_NAMES}: the URL of {name}"))?;
             if target.password.is_some() {
                 return Err(bad(format!("has a password in the URL of {name}, where everybody can read it")));
             }
